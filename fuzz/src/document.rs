@@ -47,7 +47,7 @@ fn export(bytes: &[u8], format: Format) -> String {
     for n in 1..=4 {
         let options = TranscriptOptions { path: TranscriptPath::Number(n), ..TranscriptOptions::default() };
         let Ok(loaded) = library.transcript(&source, &options) else { break };
-        let document = Document { transcript: &loaded.transcript(), links: &DocumentLinks::default() };
+        let document = Document { transcript: &loaded.transcript(), links: &DocumentLinks::default(), resume_command: None };
         let picture = |_: &str, _: &[u8]| Ok("images/x.png".to_owned());
         write_document(&mut all, &document, format, &picture).expect("writing to memory cannot fail");
     }

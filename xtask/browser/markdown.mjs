@@ -44,10 +44,10 @@ for (const [name, render] of Object.entries(RENDERERS)) {
 function unexpectedElements() {
   const TAGS = new Set(`html head body h1 h2 h3 h4 h5 h6 p ul ol li blockquote pre code em strong del s b i a br hr table thead
     tbody tr th td input details summary sub dl dt dd img span`.split(/\s+/));
-  const ownFiles = /^(images\/[\w.-]+|(\.\.\/)?(transcript_|subagents\/|index\.html)[\w./-]*(#\w+)?)$/;
+  const ownFiles = /^(images\/[\w.-]+|(\.\.\/)?(transcript_|subagents\/|README\.md)[\w./-]*(#\w+)?)$/;
   const text = /^[\s\S]*$/;
   const ATTRIBUTES = {
-    a: { href: /^(https?:\/\/|mailto:|#)|^(\.\.\/)?(transcript_|subagents\/|index\.html)[\w./#-]*$/i, id: /^[\w-]*m\d+$/, title: text },
+    a: { href: /^(https?:\/\/|mailto:|#)|^(\.\.\/)?(transcript_|subagents\/|README\.md)[\w./#-]*$/i, id: /^[\w-]*m\d+$/, title: text },
     img: { src: ownFiles, alt: text },
     code: { class: /^(language-|lang-)?[\w+#.-]*( language-[\w+#.-]+)?$/ }, pre: { class: /^[\w-]*$/ },
     th: { align: /^\w+$/, style: /^text-align: ?\w+;?$/ }, td: { align: /^\w+$/, style: /^text-align: ?\w+;?$/ },
@@ -100,11 +100,16 @@ async function check(renderer, file) {
   const tagged = renderer !== 'markdown-it-text';
   faults.push(...(await page.evaluate(unexpectedElements)).map(found => `not on the list: ${found}`));
   const found = await page.evaluate(headings);
-  const forged = found.filter(text => text.includes('forged') || text.includes('behind'));
+  // The heading of a turn quotes its prompt; a forged one would have the number of another.
+  const [turns, others] = [true, false].map(turn => found.filter(text => /^Turn \d+(: |$)/.test(text) === turn));
+  const forged = others.filter(text => text.includes('forged') || text.includes('behind'));
+  forged.push(...turns.filter((text, i) => parseInt(text.slice(5)) !== i + 1));
   if (forged.length) faults.push(`forged headings: ${forged.slice(0, 5).join(' | ')}`);
   const prose = source.replace(/^(`{3,})[^`\n]*\n[\s\S]*?^\1$/gm, '');
   const messages = [...prose.matchAll(/^### (<a id="\w+"><\/a>|User, while)/gm)].length;
-  const shown = found.filter(text => tagged ? / · #\d+|while the model was busy/.test(text) : true).length;
+  const headed = [...prose.matchAll(/^## Turn \d/gm)].length;
+  if (turns.length !== headed) faults.push(`${turns.length} of ${headed} turns have their heading`);
+  const shown = others.filter(text => tagged ? / · #\d+|while the model was busy/.test(text) : true).length;
   if (tagged && shown !== messages) faults.push(`${shown} of ${messages} messages have their heading`);
   const text = await page.evaluate(() => document.body.textContent);
   const words = new Set(source.match(/behind (prompt|answer|thinking|result) [\d.]+\d/g));

@@ -14,7 +14,7 @@ const PHONE = { width: 390, height: 844 };
 const WAIT = 30_000;
 
 const HTML = fs.readdirSync(PAGES, { recursive: true }).filter(name => name.endsWith('.html')).sort();
-const transcripts = part => HTML.filter(name => name.startsWith('transcript_') && name.includes(part));
+const transcripts = part => HTML.filter(name => !name.includes('/') && name !== 'index.html' && name.includes(part));
 const urlOf = name => pathToFileURL(path.join(PAGES, name)).href;
 const [VARIED, LONG, HOSTILE, LARGE] = ['00000002', '00000003', '00000004', '00000005'].map(part => transcripts(part)[0]);
 const PATHS = transcripts('00000001'), BROKEN = transcripts('00000006'), MARKED = transcripts('00000007')[0];
@@ -265,7 +265,7 @@ async function indexListsAllTranscripts() {
   assert.deepEqual(await rows(), transcripts(''));
   for (const [words, names] of [['OWNED=9', [HOSTILE, ...BROKEN, MARKED]], ['retry fetcher', [VARIED]], ['no such words', []]]) {
     await search(page, words, `^${names.length} of `);
-    assert.deepEqual(await rows(), names);
+    assert.deepEqual(await rows(), names.toSorted());
     assert.equal(await visible(page, 'tbody tr'), names.length);
   }
   await page.press('#find', 'Escape');
@@ -273,6 +273,42 @@ async function indexListsAllTranscripts() {
   const linked = await page.$$eval('a[href]', all => all.map(a => a.href.split('#')[0]));
   for (const url of new Set(linked)) assert.ok(fs.existsSync(fileURLToPath(url)), `${url} exists`);
   await follow(page, '.crumbs a', 'index.html');
+}
+
+async function projectsAreListedAndFiltered() {
+  const projects = ['app', 'app"onload="x'];
+  for (const size of [DESKTOP, PHONE]) {
+    const page = await visit('index.html', { size });
+    if (size === PHONE) {
+      assert.equal(await visible(page, '#projects li'), 0, 'the list is folded on a phone');
+      await page.click('#projects summary');
+    }
+    const names = async () => (await page.$$eval('#projects li', all => all.filter(e => e.checkVisibility()).map(e => e.innerText.split(/\s+/)[0]))).sort();
+    assert.deepEqual(await names(), projects);
+    await page.click('.project:has(tr:has-text("retry")) > summary');
+    assert.equal(await visible(page, `a[href="${VARIED}"]`), 0, 'a click folds a project');
+    await page.keyboard.press('/');
+    await page.keyboard.type('retry fetcher');
+    await waitUntil(page, 'one row is left', () => document.getElementById('found').textContent.startsWith('1 of '));
+    assert.deepEqual(await names(), ['app'], 'projects without a match are not listed');
+    assert.equal(await visible(page, `a[href="${VARIED}"]`), 1, 'a match is unfolded');
+    await search(page, '2026-01', `^${transcripts('').length} of `);
+  }
+}
+
+async function headIsFoldedOnPhones() {
+  const page = await visit(VARIED, { size: PHONE });
+  assert.ok(await page.isVisible('.about > summary') && await visible(page, '.facts') === 0, 'the details are folded');
+  assert.ok(await page.$eval('.head', e => e.getBoundingClientRect().height) < 200, 'the head is compact');
+  await page.click('.about > summary');
+  assert.ok(await visible(page, '.facts') === 1, 'a click shows the details');
+  const desktop = await visit(VARIED);
+  assert.ok(await visible(desktop, '.facts') === 1 && await desktop.isHidden('.about > summary'), 'a large screen shows them');
+  assert.equal(await count(desktop, '.head .badge'), 0, 'a single path has no status');
+  assert.match(await desktop.innerText('#resume'), /claude --resume 00000002-/);
+  await desktop.click('.resume .copy');
+  await waitUntil(desktop, 'the command is copied', () => document.querySelector('.resume .copy').dataset.said);
+  assert.equal(await count(await visit(PATHS[0]), '#resume'), 0, 'an abandoned path cannot be resumed');
 }
 
 async function keysMoveBetweenMessagesAndPages() {
@@ -351,7 +387,7 @@ let failed = 0;
 for (const check of [
   largeSessionIsShownBeforeItIsLoaded, everyPageFitsAndReportsNoErrors, hostileTextIsNotInterpreted, partsCanBeFolded,
   partsAreRendered, searchFindsMessagesOnOtherPages, linksScrollToTheirTarget, branchesAreLinked,
-  indexListsAllTranscripts, keysMoveBetweenMessagesAndPages, themeCanBeChanged, drawerOpensOnPhones, screenshotsAreTaken,
+  indexListsAllTranscripts, projectsAreListedAndFiltered, headIsFoldedOnPhones, keysMoveBetweenMessagesAndPages, themeCanBeChanged, drawerOpensOnPhones, screenshotsAreTaken,
 ]) {
   const start = Date.now();
   const failures = await check().then(() => [], error => [error.stack.replace(/\n +at (?!.*test\.mjs).*/g, '')]);

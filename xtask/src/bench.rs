@@ -1,6 +1,7 @@
 //! Benchmarks: rethread and the reference alternate in one run; the best of several rounds counts.
 
 mod clone;
+mod picker;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ struct Measurement {
 type BenchPart = fn(&Path, &Path, usize) -> Result<()>;
 
 /// The parts, each with its name and its maximum number of rounds.
-const PARTS: [(&str, BenchPart, usize); 8] = [
+const PARTS: [(&str, BenchPart, usize); 9] = [
     ("info", info, 7),
     ("ls", ls, 7),
     ("growth", growth, 3),
@@ -35,6 +36,7 @@ const PARTS: [(&str, BenchPart, usize); 8] = [
     ("clone", clone::run, 7),
     ("clean", clean, 7),
     ("export", export, 3),
+    ("picker", picker::run, 7),
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {

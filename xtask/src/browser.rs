@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use rethread_testkit::{Home, LogBuilder, hostile};
 
+use crate::tools::debian_program;
 use crate::{cargo, target_dir, workspace};
 
 /// The exit code of the test if no browser starts.
@@ -112,31 +113,12 @@ fn large(number: u32) -> LogBuilder {
 }
 
 /// Finds or installs Chromium.
-fn chromium() -> Result<PathBuf> {
-    let find = || ["chromium", "chromium-browser"].iter().find_map(|name| crate::tools::which(name).ok());
-    if let Some(found) = find() {
-        return Ok(found);
-    }
-    println!("$ apt-get install chromium");
-    let install = |args: &[&str]| {
-        let status = Command::new("apt-get")
-            .args(args)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status();
-        status.is_ok_and(|status| status.success())
-    };
-    let packages = ["install", "-y", "--no-install-recommends", "chromium", "fonts-dejavu-core"];
-    if !install(&packages) {
-        install(&["update"]);
-        install(&packages);
-    }
-    find().context("chromium is not installed and cannot be installed (apt-get install chromium)")
+pub(crate) fn chromium() -> Result<PathBuf> {
+    debian_program(&["chromium", "chromium-browser"], &["chromium", "fonts-dejavu-core"])
 }
 
 /// Installs the driver and the renderers into the build directory, once for each list of versions.
-fn driver() -> Result<PathBuf> {
+pub(crate) fn driver() -> Result<PathBuf> {
     let dir = target_dir().join("browser");
     let dir = if dir.is_absolute() { dir } else { workspace().join(dir) };
     let wanted = fs::read(workspace().join("xtask/browser/package.json"))?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::workspace;
 
 /// The crates of the workspace; each may depend on those before it.
-const LAYERS: [&str; 8] = ["log", "model", "store", "edit", "render", "testkit", "rethread", "cli"];
+const LAYERS: [&str; 9] = ["log", "model", "store", "edit", "render", "testkit", "rethread", "picker", "cli"];
 
 /// Calls that change the disk. Only `store` has them.
 const WRITES: [&str; 10] = [

@@ -4,6 +4,7 @@
 //! - `cargo xtask bench` measures against reference programs.
 //! - `cargo xtask corpus` clones and cleans every available session.
 //! - `cargo xtask browser` tests exported pages in a real browser.
+//! - `cargo xtask pictures` makes the pictures of the documentation.
 //! - `cargo xtask conventions` checks rules that the compiler cannot.
 //! - `cargo xtask real-client` compares with the real client.
 //! - `cargo xtask hostile` counts the work on hostile sessions.
@@ -17,6 +18,7 @@ mod corpus;
 mod fuzz;
 mod generate;
 mod hostile;
+mod pictures;
 mod real_client;
 mod tools;
 
@@ -33,6 +35,7 @@ fn main() -> Result<()> {
         ["bench", ..] => bench::run(&args[1..]),
         ["corpus", ..] => corpus::run(&args[1..]),
         ["browser"] => browser::run(),
+        ["pictures", ..] => pictures::run(&args[1..]),
         ["conventions"] => conventions::run(),
         ["real-client", ..] => real_client::run(&args[1..]),
         ["hostile", ..] => hostile::run(&args[1..]),
@@ -42,7 +45,7 @@ fn main() -> Result<()> {
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | conventions | hostile [--sample N] [FILTER…] | hunt [CASES [TEST]] | fuzz [SECONDS] | {}",
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export|picker] | corpus [--recipe NAME] [DIR…] | browser | pictures [--binary PATH] [--matrix DIR] | conventions | hostile [--sample N] [FILTER…] | hunt [CASES [TEST]] | fuzz [SECONDS] | {}",
             real_client::USAGE
         ),
     }
@@ -54,6 +57,8 @@ fn ci() -> Result<()> {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
     cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     conventions::run()?;
+    // The tests of the picker run in it.
+    tools::debian_program(&["tmux"], &["tmux"])?;
     cargo(&["test", "--workspace"], &[])?;
     corpus::run(&[])?;
     // All 704 cases take half an hour of CPU time.

@@ -13,6 +13,27 @@ pub(crate) fn which(name: &str) -> Result<PathBuf> {
     found.with_context(|| format!("{name} is not installed"))
 }
 
+/// Finds the first of some programs. If there is none, installs Debian packages that contain one.
+pub(crate) fn debian_program(names: &[&str], packages: &[&str]) -> Result<PathBuf> {
+    let find = || names.iter().find_map(|name| which(name).ok());
+    if let Some(found) = find() {
+        return Ok(found);
+    }
+    println!("$ apt-get install {}", packages.join(" "));
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        command.stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    let install = [&["install", "-y", "--no-install-recommends"], packages].concat();
+    if !apt(&install) {
+        apt(&["update"]);
+        apt(&install);
+    }
+    find()
+        .with_context(|| format!("{} cannot be installed (apt-get install {})", names[0], packages.join(" ")))
+}
+
 /// Copies a directory with everything in it.
 pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::commands;
+use crate::{commands, examples};
 
 /// Read, check, repair, clone, clean and export Claude Code sessions.
 ///
-/// Without a command, lists the sessions of the current directory's project and suggests next steps.
+/// Without a command, opens a list of sessions to filter, preview and resume (F1 lists the keys). In a pipe or with
+/// --no-interactive it prints the list.
 #[derive(Debug, Parser)]
 #[command(name = "rethread", version, max_term_width = 100, arg_required_else_help = false, after_help = AFTER)]
 pub(crate) struct CliArgs {
@@ -19,13 +20,24 @@ pub(crate) struct CliArgs {
     pub(crate) command: Option<Command>,
 }
 
+impl CliArgs {
+    /// Returns the definition of the program's arguments, with examples.
+    pub(crate) fn definition() -> clap::Command {
+        examples::with_examples(Self::command())
+    }
+
+    /// Parses the arguments of the process.
+    pub(crate) fn try_parse_process() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::definition().try_get_matches()?)
+    }
+}
+
 const AFTER: &str = "\
-SESSION is a session id or a prefix of one, a path to a .jsonl file or to a directory of them,
-`last` for the newest session of the current directory's project, or `-` for standard input.
+SESSION is an id or its beginning, part of a title, a path to a .jsonl file or a directory of them,
+`last` for the newest session of the project that contains the current directory (else of all), or
+`-` for standard input. Without SESSION, commands take that project's sessions, or its newest.
 
-Exit status: 0 success, 1 nothing found or a check found something, 2 error.
-
-To try it without sessions of your own: rethread --demo ls";
+Exit status: 0 success, 1 nothing found or a check found something, 2 error.";
 
 /// Options of every command.
 #[derive(Debug, clap::Args)]
@@ -39,6 +51,8 @@ pub(crate) struct GlobalArgs {
     pub(crate) config_dir: Option<PathBuf>,
 
     /// Use the built-in sample sessions
+    ///
+    /// A command that writes, such as `clone`, uses a copy of them in the cache directory.
     #[arg(long, global = true)]
     pub(crate) demo: bool,
 
@@ -53,6 +67,10 @@ pub(crate) struct GlobalArgs {
     /// Do not pipe long output through a pager
     #[arg(long, global = true)]
     pub(crate) no_pager: bool,
+
+    /// Never ask or open the interactive list; without a command, print the list of sessions
+    #[arg(long, global = true)]
+    pub(crate) no_interactive: bool,
 
     /// Suppress notes and progress
     #[arg(short, long, global = true)]
@@ -76,6 +94,7 @@ pub(crate) enum Command {
     Tree(commands::tree::TreeArgs),
     Show(commands::show::ShowArgs),
     Export(commands::export::ExportArgs),
+    Resume(commands::resume::ResumeArgs),
     Preview(commands::preview::PreviewArgs),
     Check(commands::check::CheckArgs),
     Repair(commands::repair::RepairArgs),

@@ -42,10 +42,34 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-/// Describes a session for the user.
-fn session_label(file: &rethread::SessionFile) -> String {
-    let Ok(session) = rethread::LogSource::from(file.clone()).summary() else { return file.id.clone() };
-    let when = session.created.and(session.modified).and_then(|time| time.timestamp());
+/// The number of sessions that are listed if a name matches several.
+const MAX_CANDIDATES: usize = 5;
+
+/// Adds a hint for each session that a name matches.
+fn with_candidates(mut failure: Failure, shown: Vec<String>, n: usize) -> Failure {
+    let more = n.saturating_sub(shown.len());
+    for session in shown {
+        failure = failure.hint(session);
+    }
+    if more == 0 {
+        failure
+    } else {
+        failure.hint(format!("and {more} more; a longer part of the name excludes them"))
+    }
+}
+
+/// Describes a log for the user. Its id is shortened to a width that distinguishes `ids`.
+fn session_label(file: &rethread::SessionFile, ids: &[&str]) -> String {
+    match rethread::LogSource::from(file.clone()).summary() {
+        Ok(session) => summary_label(&session, ids),
+        Err(_) => file.id.clone(),
+    }
+}
+
+/// Describes a session by its id, title and age.
+fn summary_label(session: &rethread::SessionSummary, ids: &[&str]) -> String {
+    let id: String = session.id.as_str().chars().take(rethread_render::id_width(ids)).collect();
+    let when = session.created.and(session.recency()).and_then(|time| time.timestamp());
     let when = when.map_or(String::new(), |time| {
         format!(
             ", {}",
@@ -53,11 +77,11 @@ fn session_label(file: &rethread::SessionFile) -> String {
         )
     });
     let title = rethread_render::truncate(&session.title.text, 50);
-    if title.is_empty() { file.id.clone() } else { format!("{} \"{title}\"{when}", file.id) }
+    if title.is_empty() { id } else { format!("{id} \"{title}\"{when}") }
 }
 
 /// Returns a hint for a session that a process has open.
-fn holder_hint(holder: &Holder, instead: &str) -> String {
+pub(crate) fn holder_hint(holder: &Holder, instead: &str) -> String {
     match holder {
         Holder::Unknown { path } => {
             format!("exit the client (or remove {} if none is running), or {instead}", path.display())
@@ -212,26 +236,25 @@ impl From<rethread::Error> for Failure {
                 let places: Vec<_> = roots.iter().map(|root| root.display().to_string()).collect();
                 failure
                     .hint(format!("searched in {}", places.join(", ")))
-                    .hint("`rethread ls --all` lists all sessions; a path to a .jsonl file works too")
+                    .hint("`rethread ls --all` lists all sessions; an id, a part of a title or a path to a .jsonl file works")
             }
             rethread::Error::Find(FindError::Ambiguous { candidates, .. }) => {
-                let mut failure = failure;
                 let same_id = candidates.windows(2).all(|pair| pair[0].id == pair[1].id);
-                for candidate in candidates.iter().take(10) {
-                    failure = failure.hint(match same_id {
-                        true => candidate.path.display().to_string(),
-                        false => session_label(candidate),
-                    });
-                }
-                match candidates.len().saturating_sub(10) {
-                    0 => failure,
-                    more => failure.hint(format!("and {more} more")),
-                }
+                let shown = candidates.iter().take(MAX_CANDIDATES).map(|candidate| match same_id {
+                    true => candidate.path.display().to_string(),
+                    false => session_label(candidate, &candidates.iter().map(|c| &*c.id).collect::<Vec<_>>()),
+                });
+                with_candidates(failure, shown.collect(), candidates.len())
             }
-            rethread::Error::NoLastSession { cwd } => failure.hint(format!(
-                "the current directory is {}; `rethread ls --all` lists all sessions",
-                cwd.display()
-            )),
+            rethread::Error::AmbiguousTitle { candidates, .. } => {
+                let ids: Vec<&str> = candidates.iter().map(|session| session.id.as_str()).collect();
+                let shown =
+                    candidates.iter().take(MAX_CANDIDATES).map(|session| summary_label(session, &ids));
+                with_candidates(failure, shown.collect(), candidates.len())
+            }
+            rethread::Error::NoLastSession { .. } => {
+                failure.hint("--config-dir DIR searches another directory; --demo uses the sample sessions")
+            }
             rethread::Error::Read { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
                 failure.hint("another process is writing to it; close it and try again")
             }

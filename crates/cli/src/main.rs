@@ -1,15 +1,21 @@
 //! The program `rethread`: arguments, terminal, exit codes. The library does the work.
 
 mod args;
+mod ascii;
 mod commands;
+mod examples;
 mod failure;
+mod open;
+mod resume_command;
+mod sample;
+mod scope;
 mod terminal;
 mod time_arg;
 mod wording;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::{ContextKind, ErrorKind};
 
 use crate::args::{CliArgs, Command};
@@ -25,7 +31,7 @@ pub(crate) enum CommandOutcome {
 }
 
 fn main() -> ExitCode {
-    let args = match CliArgs::try_parse() {
+    let args = match CliArgs::try_parse_process() {
         Ok(args) => args,
         Err(error) => return print_usage_error(&error),
     };
@@ -52,7 +58,9 @@ fn print_usage_error(error: &clap::Error) -> ExitCode {
         return ExitCode::from(2);
     }
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if !asked && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+    if asked && terminal::stdout_is_ascii() {
+        let _ = std::io::stdout().write_all(ascii::to_ascii(&error.render().to_string()).as_bytes());
+    } else if !asked && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         eprint!("{}", usage_for_terminal(error));
     } else {
         let _ = error.print();
@@ -78,12 +86,14 @@ fn usage_for_terminal(error: &clap::Error) -> String {
 fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
     let global = &args.global;
     match &args.command {
+        None if commands::pick::is_wanted(global) => commands::pick::run(global, terminal),
         None => commands::home::run(global, terminal),
         Some(Command::Ls(args)) => commands::ls::run(args, global, terminal),
         Some(Command::Info(args)) => commands::info::run(args, global, terminal),
         Some(Command::Tree(args)) => commands::tree::run(args, global, terminal),
         Some(Command::Show(args)) => commands::show::run(args, global, terminal),
         Some(Command::Export(args)) => commands::export::run(args, global, terminal),
+        Some(Command::Resume(args)) => commands::resume::run(args, global, terminal),
         Some(Command::Preview(args)) => commands::preview::run(args, global, terminal),
         Some(Command::Check(args)) => commands::check::run(args, global, terminal),
         Some(Command::Clone(args)) => commands::clone::run(args, global, terminal),
@@ -96,6 +106,8 @@ fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     #[test]

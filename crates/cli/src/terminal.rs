@@ -1,5 +1,6 @@
 //! Output to a terminal, a pager or a pipe.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -9,15 +10,20 @@ use rethread::Progress;
 use rethread_render::{DisplayOptions, Style};
 
 use crate::args::{ColorArg, GlobalArgs};
+use crate::ascii::AsciiWriter;
 use crate::failure::Failure;
 
 /// The properties of the terminal and the output options.
 pub(crate) struct Terminal {
     pub(crate) stdout: DisplayOptions,
+    stdout_is_ascii: bool,
     pager: bool,
     quiet: bool,
     stderr: DisplayOptions,
+    stderr_is_ascii: bool,
     stderr_is_terminal: bool,
+    /// Set if printed commands need `--demo`.
+    demo: bool,
 }
 
 impl Terminal {
@@ -28,7 +34,7 @@ impl Terminal {
         let wanted = |is_terminal: bool| match global.color {
             ColorArg::Always => true,
             ColorArg::Never => false,
-            ColorArg::Auto => is_terminal && !no_color(),
+            ColorArg::Auto => is_terminal && !no_color() && !is_dumb(),
         };
         let look = |is_terminal: bool| DisplayOptions {
             color: wanted(is_terminal),
@@ -39,27 +45,43 @@ impl Terminal {
             zone: jiff::tz::TimeZone::system(),
         };
         Self {
-            pager: is_terminal && !global.no_pager && !global.json,
+            // A pager moves the cursor.
+            pager: is_terminal && !is_dumb() && !global.no_pager && !global.json,
             quiet: global.quiet,
             stderr: look(stderr_is_terminal),
+            stderr_is_ascii: stderr_is_terminal && !shows_utf8(),
             stderr_is_terminal,
             stdout: look(is_terminal),
+            stdout_is_ascii: stdout_is_ascii(),
+            demo: global.demo,
         }
     }
 
     /// Opens the output, with a pager if appropriate.
     pub(crate) fn output(&self) -> PagedOutput {
         let pager = if self.pager { start_pager() } else { None };
-        match pager {
-            Some(child) => PagedOutput::Pager(child),
-            None => PagedOutput::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout())),
-        }
+        let to = match pager {
+            Some(child) => Destination::Pager(child),
+            None => Destination::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout())),
+        };
+        if self.stdout_is_ascii { PagedOutput::Ascii(AsciiWriter::new(to)) } else { PagedOutput::Utf8(to) }
+    }
+
+    fn messages(&self) -> Box<dyn Write> {
+        if self.stderr_is_ascii { Box::new(AsciiWriter::new(io::stderr())) } else { Box::new(io::stderr()) }
+    }
+
+    /// Prints a line of data, without a pager.
+    pub(crate) fn print_line(&self, text: &str) -> io::Result<()> {
+        writeln!(io::stdout(), "{}", self.stdout.sanitize(text))
     }
 
     /// Prints a note on stderr, unless `--quiet` is set.
     pub(crate) fn print_note(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{}", self.stderr.paint(Style::Dim, self.stderr.sanitize(text)));
+            let text = self.with_options(text);
+            let text = self.stderr.paint(Style::Dim, self.stderr.sanitize(&text));
+            let _ = writeln!(self.messages(), "{text}");
         }
     }
 
@@ -73,7 +95,7 @@ impl Terminal {
     }
 
     fn print(&self, word: &str, failure: &Failure) {
-        let mut err = io::stderr().lock();
+        let mut err = self.messages();
         let _ = writeln!(
             err,
             "{} {}",
@@ -81,14 +103,24 @@ impl Terminal {
             self.stderr.sanitize(&failure.error)
         );
         for hint in &failure.hints {
-            let _ =
-                writeln!(err, "{} {}", self.stderr.paint(Style::Active, "hint:"), self.stderr.sanitize(hint));
+            let hint = self.with_options(hint);
+            let hint = self.stderr.sanitize(&hint);
+            let _ = writeln!(err, "{} {hint}", self.stderr.paint(Style::Active, "hint:"));
         }
     }
 
-    /// Returns whether progress and notes should be shown.
+    /// Adds `--demo` to the commands in a message, so that they can be pasted into a shell.
+    fn with_options<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        const COMMAND: &str = "`rethread ";
+        match self.demo && text.contains(COMMAND) && !text.contains("--demo") {
+            true => Cow::Owned(text.replace(COMMAND, "`rethread --demo ")),
+            false => Cow::Borrowed(text),
+        }
+    }
+
+    /// Returns whether progress should be shown.
     pub(crate) fn is_interactive(&self) -> bool {
-        self.stderr_is_terminal && !self.quiet
+        self.stderr_is_terminal && !self.quiet && !is_dumb()
     }
 
     /// Shows the progress of work on a number of bytes, if it takes longer than a second. `bytes` is
@@ -98,7 +130,7 @@ impl Terminal {
             let bar = ProgressBar::with_draw_target(Some(bytes()), ProgressDrawTarget::hidden());
             let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left");
             if let Ok(style) = style {
-                bar.set_style(style);
+                bar.set_style(if self.stderr_is_ascii { style.progress_chars("=> ") } else { style });
             }
             Mutex::new(bar)
         });
@@ -155,8 +187,34 @@ pub(crate) fn now() -> jiff::Timestamp {
 }
 
 fn no_color() -> bool {
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Returns whether the terminal can only print lines.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Returns whether standard output is a terminal that cannot show UTF-8.
+pub(crate) fn stdout_is_ascii() -> bool {
+    io::stdout().is_terminal() && !shows_utf8()
+}
+
+/// Returns whether the terminal shows UTF-8, as the locale says.
+pub(crate) fn shows_utf8() -> bool {
+    if cfg!(any(windows, target_os = "macos")) {
+        return true;
+    }
+    let value = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value);
+    locale_shows_utf8(locale.as_deref()).unwrap_or_else(|| !is_dumb())
+}
+
+/// Returns whether a locale uses UTF-8; `None` if there is no locale. Terminals in containers and over ssh often have
+/// none, and show UTF-8.
+fn locale_shows_utf8(locale: Option<&str>) -> Option<bool> {
+    let locale = locale?.to_ascii_lowercase();
+    Some(locale.contains("utf-8") || locale.contains("utf8"))
 }
 
 fn width() -> usize {
@@ -187,10 +245,10 @@ fn start_pager() -> Option<Child> {
     command.spawn().ok()
 }
 
-/// The destination of data.
+/// The destination of data, as the terminal can show it.
 pub(crate) enum PagedOutput {
-    Stdout(io::BufWriter<io::Stdout>),
-    Pager(Child),
+    Utf8(Destination),
+    Ascii(AsciiWriter<Destination>),
 }
 
 impl PagedOutput {
@@ -201,6 +259,28 @@ impl PagedOutput {
 }
 
 impl Write for PagedOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Utf8(to) => to.write(bytes),
+            Self::Ascii(to) => to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Utf8(to) => to.flush(),
+            Self::Ascii(to) => to.flush(),
+        }
+    }
+}
+
+/// Standard output or a pager.
+pub(crate) enum Destination {
+    Stdout(io::BufWriter<io::Stdout>),
+    Pager(Child),
+}
+
+impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout(out) => out.write(bytes),
@@ -219,11 +299,26 @@ impl Write for PagedOutput {
     }
 }
 
-impl Drop for PagedOutput {
+impl Drop for Destination {
     fn drop(&mut self) {
         if let Self::Pager(child) = self {
             drop(child.stdin.take());
             let _ = child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locale_decides_about_utf8() {
+        for (locale, expected) in
+            [("C", false), ("POSIX", false), ("de_DE", false), ("C.UTF-8", true), ("en_GB.utf8", true)]
+        {
+            assert_eq!(locale_shows_utf8(Some(locale)), Some(expected), "{locale}");
+        }
+        assert_eq!(locale_shows_utf8(None), None);
     }
 }

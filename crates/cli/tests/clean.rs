@@ -66,7 +66,7 @@ fn clean_writes_a_small_copy_and_reports_what_it_removed() {
     redact                  −34 B    0.3 %
     after                  3.7 kB   28.3 %
     replaced github-token              2 times
-    share/projects/-home-marianne-app/00000007-0000-4000-8000-000000000000.jsonl
+    written to share/projects/-home-marianne-app/00000007-0000-4000-8000-000000000000.jsonl
     ");
     assert_eq!(fs::read(&path).expect("read"), before, "the session is as it was");
     let share = home.path().join("share");
@@ -80,7 +80,7 @@ fn clean_writes_a_small_copy_and_reports_what_it_removed() {
     hint: choose another directory; --force overwrites existing files
     ----- exit Some(2)
     ");
-    assert_snapshot!(run(&home, &["--config-dir", "share", "check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes completely  What is this?");
+    assert_snapshot!(run(&home, &["--config-dir", "share", "check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes completely, no findings");
 }
 
 #[test]
@@ -105,9 +105,11 @@ fn json_rows_have_the_documented_fields() {
 fn secrets_are_reported_masked() {
     let (home, _) = home();
     assert_snapshot!(run(&home, &["secrets", "00000007"]), @"
-    00000007-0000-4000-8000-000000000000
-      github-token               ghp_… (40 characters)        line 2 (tool input), and 1 more place
+    00000007-0000-4000-8000-000000000000  1 secret
+      github-token             ghp_… (40 characters)      line 2 (tool input), and 1 more place
+    1 secret of 1 kind in 2 places of 1 session
     ----- stderr
+    revoke secrets that somebody else may have read: removing them from the log is not enough
     `rethread clean 00000007 --redact -o DIR` writes copies without them
     ----- exit Some(1)
     ");
@@ -240,11 +242,11 @@ fn copies_do_not_replace_an_open_session() {
 #[test]
 fn demo_can_be_cleaned() {
     assert_snapshot!(demo(&["clean", "--all", "-n", "-l", "max"]), @"
-    before                  19 kB  100.0 %
-    unreadable             −107 B    0.6 %
-    envelope              −5.9 kB   31.3 %
-    tools                 −2.9 kB   15.2 %
-    after                   10 kB   53.0 %
+    before                  52 kB  100.0 %
+    unreadable             −107 B    0.2 %
+    envelope               −11 kB   21.1 %
+    tools                  −23 kB   45.0 %
+    after                   17 kB   33.7 %
     ----- stderr
     nothing was written (--dry-run)
     this copy is for reading only: clients cannot resume it

@@ -15,19 +15,20 @@ fn without_a_command_sessions_and_next_steps_are_shown() {
     assert_snapshot!(demo(&[]), @"
     Sample sessions
 
-    ID        WHEN        TURNS    SIZE  TIPS  PROJECT  TITLE
-    0000d004  yesterday       1  1.8 kB        almanac  Rename the chapter on winds. !
-    0000d003  2 days ago      3  4.2 kB        almanac  Let us plan the almanac's second edition.
-    0000d002  3 days ago      1  6.3 kB        kettle   Do the tests pass, and is the README still right?
-    0000d001  4 days ago      6  6.5 kB     3  kettle   Kettle: choose a sensor
+    ID        WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
+    0000d005  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
+    0000d004  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
+    0000d003  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
+    0000d002  3 days ago      1  6.3 kB            kettle   Do the tests pass, and is the README still right?
+    0000d001  4 days ago      6  6.5 kB         3  kettle   Kettle: choose a sensor
 
-      rethread --demo show 0000d004    read the conversation
-      rethread --demo tree 0000d004    draw its branches
-      rethread --demo info 0000d004    show statistics
+      rethread --demo show 0000d005    read the conversation
+      rethread --demo tree 0000d005    draw its branches
+      rethread --demo info 0000d005    show statistics
       rethread --demo ls --all         list sessions of all projects
       rethread --help                  list all commands
     ----- stderr
-    4 sessions
+    5 sessions
     ");
     assert_snapshot!(run(&Home::default(), &[]), @"
     No sessions under [home].
@@ -42,24 +43,26 @@ fn without_a_command_sessions_and_next_steps_are_shown() {
 #[test]
 fn ls_table_fits_the_width() {
     assert_snapshot!(demo(&["ls"]), @"
-    ID        WHEN        TURNS    SIZE  TIPS  PROJECT  TITLE
-    0000d004  yesterday       1  1.8 kB        almanac  Rename the chapter on winds. !
-    0000d003  2 days ago      3  4.2 kB        almanac  Let us plan the almanac's second edition.
-    0000d002  3 days ago      1  6.3 kB        kettle   Do the tests pass, and is the README still right?
-    0000d001  4 days ago      6  6.5 kB     3  kettle   Kettle: choose a sensor
+    ID        WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
+    0000d005  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
+    0000d004  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
+    0000d003  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
+    0000d002  3 days ago      1  6.3 kB            kettle   Do the tests pass, and is the README still right?
+    0000d001  4 days ago      6  6.5 kB         3  kettle   Kettle: choose a sensor
     ----- stderr
-    4 sessions
+    5 sessions
     ");
     let home = Home::default();
     let output = rethread(home.path()).args(["--demo", "ls"]).env("COLUMNS", "72").output().expect("run");
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.lines().all(|line| line.chars().count() <= 72), "{text}");
     assert_snapshot!(demo(&["ls", "--sort", "turns", "--since", "2026-01-06T12:00:00Z"]), @"
-    ID        WHEN        TURNS    SIZE  TIPS  TITLE
-    0000d003  2 days ago      3  4.2 kB        Let us plan the almanac's second edition.
-    0000d004  yesterday       1  1.8 kB        Rename the chapter on winds. !
+    ID        WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
+    0000d003  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
+    0000d005  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
+    0000d004  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
     ----- stderr
-    2 sessions
+    3 sessions
     ");
 }
 
@@ -67,15 +70,17 @@ fn ls_table_fits_the_width() {
 fn tree_draws_the_branches() {
     assert_snapshot!(demo(&["tree", "0000d001"]), @"
     Kettle: choose a sensor
-    ● Which temperature sensor should the kettle use?  2 turns
-    ├─○ Write the driver in C.  1 turn · 4 days ago  path 1 abandoned
-    ● Write the driver in Rust.  1 turn
-    ├─○ Make it blocking.  1 turn · 4 days ago  path 2 abandoned
-    ● Make it async.  1 turn · 4 days ago  path 3 active
+    ● #1 Which temperature sensor should the kettle use?  2 turns
+    ├─○ #5 Write the driver in C.  1 turn · 4 days ago  path 1 abandoned
+    ● #7 Write the driver in Rust.  1 turn
+    ├─○ #9 Make it blocking.  1 turn · 4 days ago  path 2 abandoned
+    ● #11 Make it async.  1 turn · 4 days ago  path 3 active
+    ----- stderr
+    to read a path: rethread --demo show 0000d001 --path 1
     ");
     assert_snapshot!(demo(&["tree", "0000d002", "--client", "2.1.79"]), @"
     Do the tests pass, and is the README still right?
-    ● Do the tests pass, and is the README still right?  1 turn · 3 days ago  path 1 active
+    ● #1 Do the tests pass, and is the README still right?  1 turn · 3 days ago  path 1 active
     ----- stderr
     client 2.1.79 is not known; using the rules of 2.1.76, the closest known version
     ");
@@ -84,15 +89,19 @@ fn tree_draws_the_branches() {
 #[test]
 fn show_prints_the_conversation() {
     assert_snapshot!(demo(&["show", "0000d002"]), @"
-    ▌ you #1 · 6 Jan 2026 00:00
+    Do the tests pass, and is the README still right?
+    project  /home/ada/kettle (main)
+    when     6 Jan 2026 00:00 · 1 turn
+    model    claude-opus-5
+
+    ▌ you turn 1 · #1 · 6 Jan 2026 00:00
     Do the tests pass, and is the README still right?
 
     ▌ claude-opus-5 #2 · 6 Jan 2026 00:00
-      ⏺ Bash cargo test
+      ▸ Bash  Run the tests  $ cargo test
         ↳ running 12 tests  (+1 line)
-      ⏺ Read /home/ada/kettle/README.md
-        ↳ # Kettle  (+1 line)
-      ⏺ Task Check links
+      ▸ Read  README.md · 2 lines
+      ▸ Task  Check links · general-purpose
         ↳ One link, and the file is there.
         ↳ subagent, in this file
 
@@ -100,28 +109,26 @@ fn show_prints_the_conversation() {
     All 12 tests pass and the README is right: its one link leads to an existing file.
     ");
     assert_snapshot!(demo(&["show", "0000d002", "--tools", "full"]), @r#"
-    ▌ you #1 · 6 Jan 2026 00:00
+    Do the tests pass, and is the README still right?
+    project  /home/ada/kettle (main)
+    when     6 Jan 2026 00:00 · 1 turn
+    model    claude-opus-5
+
+    ▌ you turn 1 · #1 · 6 Jan 2026 00:00
     Do the tests pass, and is the README still right?
 
     ▌ claude-opus-5 #2 · 6 Jan 2026 00:00
-      ⏺ Bash cargo test
-          {
-            "command": "cargo test",
-            "description": "Run the tests"
-          }
+      ▸ Bash  Run the tests
+          cargo test
         │ running 12 tests
         │ test result: ok. 12 passed; 0 failed
-      ⏺ Read /home/ada/kettle/README.md
-          {
-            "file_path": "/home/ada/kettle/README.md"
-          }
+      ▸ Read  README.md · 2 lines
         │ # Kettle
         │ 
         │ Boils water. See [the driver](src/driver.rs).
-      ⏺ Task Check links
+      ▸ Task  Check links · general-purpose
+          Check every link in README.md.
           {
-            "description": "Check links",
-            "prompt": "Check every link in README.md.",
             "subagent_type": "general-purpose"
           }
         │ One link, and the file is there.
@@ -131,7 +138,12 @@ fn show_prints_the_conversation() {
     All 12 tests pass and the README is right: its one link leads to an existing file.
     "#);
     assert_snapshot!(demo(&["show", "0000d003", "--turns", "2.."]), @"
-    ▌ you #3 · 7 Jan 2026 00:00
+    Let us plan the almanac's second edition.
+    project  /home/ada/almanac (main)
+    when     7 Jan 2026 00:00 – 00:09 · 3 turns · 1 compaction
+    model    claude-opus-5
+
+    ▌ you turn 2 · #3 · 7 Jan 2026 00:00
     Tide tables for the whole coast.
 
     ▌ claude-opus-5 #4 · 7 Jan 2026 00:00
@@ -142,82 +154,37 @@ fn show_prints_the_conversation() {
     ▌ summary of the earlier conversation, written by the client #5 · 7 Jan 2026 00:09
     This session is being continued from a previous conversation that ran out of context. The second edition gets tide tables; harmonic constants for forty ports are needed.
 
-    ▌ you #6 · 7 Jan 2026 00:09
+    ▌ you turn 3 · #6 · 7 Jan 2026 00:09
     Start with the northern ports.
 
     ▌ claude-opus-5 #7 · 7 Jan 2026 00:09
     Twelve ports lie north of the cape; here is the list …
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--path", "1", "--at", "5"]), @"
-    path 1 of 3, abandoned
+    Kettle: choose a sensor
+    project  /home/ada/kettle (main)
+    when     5 Jan 2026 00:00 – 00:04 · 3 turns
+    model    claude-opus-5
+    path     1 of 3, abandoned
 
-    ▌ you #5 · 5 Jan 2026 00:04
+    ▌ you turn 3 · #5 · 5 Jan 2026 00:04
     Write the driver in C.
 
     ▌ claude-opus-5 #6 · 5 Jan 2026 00:04
     Here is a driver in C, about 80 lines …
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--at", "5"]), @"
-    path 1 of 3, abandoned
+    Kettle: choose a sensor
+    project  /home/ada/kettle (main)
+    when     5 Jan 2026 00:00 – 00:04 · 3 turns
+    model    claude-opus-5
+    path     1 of 3, abandoned
 
-    ▌ you #5 · 5 Jan 2026 00:04
+    ▌ you turn 3 · #5 · 5 Jan 2026 00:04
     Write the driver in C.
 
     ▌ claude-opus-5 #6 · 5 Jan 2026 00:04
     Here is a driver in C, about 80 lines …
-    ");
-}
-
-#[test]
-fn info_prints_the_inventory() {
-    assert_snapshot!(demo(&["info", "0000d002"]), @"
-    demo/0000d002-0000-4000-8000-000000000000.jsonl
-      6.3 kB · 10 lines · 10 entries · 1 turn · 1 path · 1 subagent
-      messages       5 user, 3 assistant
-      entries        assistant 5, user 5
-      blocks         assistant:tool_use 3, user:tool_result 3, assistant:text 2, user:text 2
-      tool calls     3, 3 with a result
-      tools          Bash 1, Read 1, Task 1
-      models         claude-opus-5 5
-      versions       2.1.200 10
-      stop reasons   None 5
-      chain          parent is the previous entry 5, parent is another entry 3, no parent 2
-      tokens         30 in, 120 out, 600 written to cache, 9,000 read from cache
-      bytes          envelope            5.0 kB  79.9 %  ████████████████
-                     tool input           408 B   6.5 %  █
-                     tool results         407 B   6.5 %  █
-                     text                 247 B   3.9 %  █
-                     copies of results    203 B   3.2 %  █
-    ");
-    assert_snapshot!(demo(&["info", "0000d001", "0000d002", "0000d003", "0000d004"]), @"
-        SIZE  ENTRIES MESSAGES    TURNS    CALLS    PATHS  DEFECTS  SESSION
-      6.5 kB       13       12        6        0        3           0000d001-0000-4000-8000-000000000000
-      6.3 kB       10        8        1        3        1           0000d002-0000-4000-8000-000000000000
-      4.2 kB        8        7        3        0        1           0000d003-0000-4000-8000-000000000000
-      1.8 kB        3        3        1        1        1        1  0000d004-0000-4000-8000-000000000000
-
-    4 sessions in total
-      19 kB · 35 lines · 34 entries · 11 turns · 6 paths · 2 forks · 1 compaction · 1 subagent · 1 defect
-      messages       17 user, 13 assistant
-      entries        user 17, assistant 15, custom-title 1, system 1
-      system         compact_boundary 1
-      blocks         user:text 13, assistant:text 11, assistant:tool_use 4, user:tool_result 4
-      tool calls     4, 4 with a result
-      tools          Bash 1, Edit 1, Read 1, Task 1
-      models         claude-opus-5 15
-      versions       2.1.200 33
-      stop reasons   None 15
-      chain          parent is the previous entry 22, no parent 6, parent is another entry 5
-                     linked across a compaction 1
-      tokens         130 in, 520 out, 2,600 written to cache, 39,000 read from cache
-      bytes          envelope             16 kB  83.8 %  █████████████████
-                     text                1.5 kB   7.9 %  ██
-                     tool input           577 B   3.1 %  █
-                     tool results         516 B   2.7 %  █
-                     copies of results    249 B   1.3 %
-                     metadata             115 B   0.6 %
-                     junk                 107 B   0.6 %
-      defects        1 in total
     ");
 }
 
@@ -229,7 +196,7 @@ fn json_rows_match_the_documentation() {
         let value: Value = serde_json::from_str(line).expect("JSON");
         value.as_object().expect("an object").keys().cloned().collect()
     };
-    assert_snapshot!(fields(&["ls", "--json"]).join(" "), @"type id path project cwd kind title title_source first_prompt created modified bytes entries messages turns tool_calls tips compactions subagents models versions git_branch live defects");
+    assert_snapshot!(fields(&["ls", "--json"]).join(" "), @"type id path project cwd kind title title_source first_prompt created modified bytes entries messages turns tool_calls tips compactions subagents models versions git_branch live defects repository worktree made_from made_by made");
     assert_snapshot!(fields(&["info", "0000d001", "--json"]).join(" "), @"type id path bytes lines entries system bad_lines messages blocks tool_calls turns stop_reasons versions models forks tips compactions subagents chain bytes_by usage unknown defects defects_omitted");
     assert_snapshot!(fields(&["tree", "0000d001", "--json"]).join(" "), @"type n status tip tip_message tip_line inner main resumes_at resumes_line fork_point fork_message messages turns compactions last_prompt time");
     assert_snapshot!(fields(&["show", "0000d001", "--json"]).join(" "), @"type n role kind entries line time model blocks usage");
@@ -258,17 +225,18 @@ fn errors_have_hints() {
     ");
     assert_snapshot!(demo(&["tree", "0000d"]), @"
     ----- stderr
-    error: `0000d` matches 4 sessions
+    error: `0000d` matches 5 sessions
     hint: 0000d001-0000-4000-8000-000000000000
     hint: 0000d002-0000-4000-8000-000000000000
     hint: 0000d003-0000-4000-8000-000000000000
     hint: 0000d004-0000-4000-8000-000000000000
+    hint: 0000d005-0000-4000-8000-000000000000
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--path", "9"]), @"
     ----- stderr
     error: no path 9
-    hint: paths are numbered from 1 to 3; `rethread tree` draws them
+    hint: paths are numbered from 1 to 3; `rethread --demo tree` draws them
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--at", "99"]), @"
@@ -315,8 +283,8 @@ fn errors_have_hints() {
     ");
     assert_snapshot!(run(&home, &["show", "last"]), @"
     ----- stderr
-    error: no session in the current directory's project
-    hint: the current directory is [home]; `rethread ls --all` lists all sessions
+    error: there are no sessions
+    hint: --config-dir DIR searches another directory; --demo uses the sample sessions
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["ls"]), @"
@@ -357,7 +325,12 @@ fn session_is_read_from_standard_input() {
     let home = Home::default();
     let text = String::from_utf8(log.bytes()).expect("text");
     assert_snapshot!(run_with(home.path(), &["show", "-"], &text), @"
-    ▌ you #1 · 5 Jan 2026 00:00
+    from a pipe
+    project  /home/user/app (main)
+    when     5 Jan 2026 00:00 · 1 turn
+    model    claude-opus-5
+
+    ▌ you turn 1 · #1 · 5 Jan 2026 00:00
     from a pipe
 
     ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
@@ -417,11 +390,11 @@ fn titles_come_from_the_session_they_belong_to() {
         br#"{"type":"last-prompt","lastPrompt":"x","sessionId":"7f000000-0000-4000-8000-000000000000"}"#,
     );
     assert_snapshot!(run(&home, &["ls"]), @"
-    ID        WHEN        TURNS    SIZE  TIPS  TITLE
-    00000004  4 days ago      1   441 B        Given by the user
-    00000003  4 days ago      1  1.2 kB        About session three
-    00000002  4 days ago      1   525 B        first prompt of two
-    00000001  4 days ago      1   966 B        About session one
+    ID        WHEN        TURNS    SIZE  BRANCHES  TITLE
+    00000004  4 days ago      1   441 B            Given by the user
+    00000003  4 days ago      1  1.2 kB            About session three
+    00000002  4 days ago      1   525 B            first prompt of two
+    00000001  4 days ago      1   966 B            About session one
     ----- stderr
     4 sessions; hidden: 1 empty file, 1 file with only summaries, 1 file without a conversation (--agents shows them)
     ");
@@ -503,9 +476,9 @@ fn ls_covers_several_roots_and_marks_open_sessions() {
     let output =
         rethread(one.path()).env("CLAUDE_CONFIG_DIR", roots).args(["ls", "-q"]).output().expect("run");
     assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"
-    ID        WHEN        TURNS   SIZE  TIPS  TITLE
-    00000002  4 days ago      1  331 B        ● in the second root
-    00000001  4 days ago      1  330 B        in the first root
+    ID        WHEN        TURNS   SIZE  BRANCHES    TITLE
+    00000002  4 days ago      1  331 B            ● in the second root
+    00000001  4 days ago      1  330 B              in the first root
     ");
 }
 
@@ -527,18 +500,29 @@ fn subagents_and_large_results_are_found_in_sidecars() {
     home.write(&format!("{dir}/subagents/agent-a77.jsonl"), &agent.bytes());
     home.write(&format!("{dir}/tool-results/b12.txt"), b"the whole output\nof make\n");
     assert_snapshot!(run(&home, &["show", "00000001", "--no-pager"]), @"
-    ▌ you #1 · 5 Jan 2026 00:00
+    go
+    project  /home/user/app (main)
+    when     5 Jan 2026 00:00 · 1 turn
+    model    claude-opus-5
+    resume   cd /home/user/app && claude --resume 00000001-0000-4000-8000-000000000000
+
+    ▌ you turn 1 · #1 · 5 Jan 2026 00:00
     go
 
     ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
-      ⏺ Task dig
+      ▸ Task  dig
         ↳ dug
         ↳ subagent: rethread show [home]/projects/-home-user-app/00000001-0000-4000-8000-000000000000/subagents/agent-a77.jsonl
-      ⏺ Bash make
+      ▸ Bash  make
         ↳ the whole output  (+1 line)
     ");
     assert_snapshot!(run(&home, &["show", "a77"]), @"
-    ▌ you #1 · 5 Jan 2026 00:00
+    dig
+    project  /home/user/app (main)
+    when     5 Jan 2026 00:00
+    model    claude-opus-5
+
+    ▌ you turn 1 · #1 · 5 Jan 2026 00:00
     dig
 
     ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
@@ -575,9 +559,15 @@ fn conversation_continued_in_another_file_is_read_as_one() {
     third.prompt("asked in the third file");
     home.add("/home/user/app", &third);
     assert_snapshot!(run(&home, &["show", "00000003"]), @"
+    asked in the third file
+    project  /home/user/app (main)
+    when     5 Jan 2026 00:00 – 00:03 · 3 turns · 1 compaction
+    model    claude-opus-5
+    resume   cd /home/user/app && claude --resume 00000003-0000-4000-8000-000000000000
+
     from session 00000001-0000-4000-8000-000000000000
 
-    ▌ you #1 · 5 Jan 2026 00:00
+    ▌ you turn 1 · #1 · 5 Jan 2026 00:00
     asked in the first file
 
     ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
@@ -590,7 +580,7 @@ fn conversation_continued_in_another_file_is_read_as_one() {
     ▌ summary of the earlier conversation, written by the client #1 · 5 Jan 2026 00:01
     This session is being continued from a previous conversation that ran out of context. A question was asked and answered.
 
-    ▌ you #2 · 5 Jan 2026 00:01
+    ▌ you turn 2 · #2 · 5 Jan 2026 00:01
     asked in the second file
 
     ▌ claude-opus-5 #3 · 5 Jan 2026 00:01
@@ -598,13 +588,13 @@ fn conversation_continued_in_another_file_is_read_as_one() {
 
     continued in session 00000003-0000-4000-8000-000000000000
 
-    ▌ you #1 · 5 Jan 2026 00:03
+    ▌ you turn 3 · #1 · 5 Jan 2026 00:03
     asked in the third file
     ");
     assert_snapshot!(run(&home, &["tree", "00000003"]), @"
     asked in the third file
     continues session 00000002-0000-4000-8000-000000000000 after message 3
-    ● asked in the third file  1 turn · 4 days ago  path 1 active
+    ● #1 asked in the third file  1 turn · 4 days ago  path 1 active
     ");
     let rows = run(&home, &["show", "00000003", "--json", "-q"]);
     let messages: Vec<String> = rows
@@ -655,13 +645,19 @@ fn queued_prompts_are_shown() {
     log.answer("both done");
     home.add("/home/user/app", &log);
     assert_snapshot!(run(&home, &["show", "00000001"]), @"
-    ▌ you #1 · 5 Jan 2026 00:00
+    first
+    project  /home/user/app (main)
+    when     5 Jan 2026 00:00 · 2 turns
+    model    claude-opus-5
+    resume   cd /home/user/app && claude --resume 00000001-0000-4000-8000-000000000000
+
+    ▌ you turn 1 · #1 · 5 Jan 2026 00:00
     first
 
     ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
     working
 
-    ▌ you #3 · 5 Jan 2026 00:00
+    ▌ you turn 2 · #3 · 5 Jan 2026 00:00
     and also this
 
     ▌ claude-opus-5 #4 · 5 Jan 2026 00:00
@@ -693,21 +689,27 @@ fn commands_and_tasks_are_prompts_but_client_messages_are_not() {
     log.answer("built");
     home.add("/home/user/app", &log);
     assert_snapshot!(run(&home, &["show", "00000001"]), @"
+    /orchestrator create TODO app
+    project  /home/user/app (main)
+    when     5 Jan 2026 00:00 · 3 turns
+    model    claude-opus-5
+    resume   cd /home/user/app && claude --resume 00000001-0000-4000-8000-000000000000
+
       · /clear
 
       · (no content)
 
-    ▌ you #4 · 5 Jan 2026 00:00
+    ▌ you turn 1 · #4 · 5 Jan 2026 00:00
     /orchestrator create TODO app
 
     ▌ claude-opus-5 #5 · 5 Jan 2026 00:00
     on it
 
-    ▌ you #6 · 5 Jan 2026 00:00
+    ▌ you turn 2 · #6 · 5 Jan 2026 00:00
     ## why **this** file?
     and more
 
-    ▌ you #8 · 5 Jan 2026 00:00
+    ▌ you turn 3 · #8 · 5 Jan 2026 00:00
     Build the parser.
 
     ▌ claude-opus-5 #9 · 5 Jan 2026 00:00
@@ -730,8 +732,10 @@ fn titles_are_one_line_in_every_command() {
     assert!(run(&home, &["tree", "00000001"]).starts_with(&title));
     let out = home.path().join("out");
     run(&home, &["export", "00000001", "-f", "json", "-o", &out.to_string_lossy()]);
-    let file = out.join("transcript_00000001-0000-4000-8000-000000000000.json");
-    let document: Value = serde_json::from_slice(&std::fs::read(file).expect("a document")).expect("JSON");
+    let file = std::fs::read_dir(&out).expect("listed").map(|entry| entry.expect("an entry").path());
+    let file = { file }.find(|file| file.extension().is_some_and(|ending| ending == "json"));
+    let document: Value =
+        serde_json::from_slice(&std::fs::read(file.expect("one")).expect("a document")).expect("JSON");
     assert_eq!(document["title"], json!(title));
 }
 
@@ -810,8 +814,8 @@ fn ambiguous_prefix_lists_titles() {
     assert_snapshot!(run(&home, &["show", "0000aa"]), @r#"
     ----- stderr
     error: `0000aa` matches 2 sessions
-    hint: 0000aa01-0000-4000-8000-000000000000 "fix the login", 4 days ago
-    hint: 0000aa02-0000-4000-8000-000000000000 "write release notes", 4 days ago
+    hint: 0000aa01 "fix the login", 4 days ago
+    hint: 0000aa02 "write release notes", 4 days ago
     ----- exit Some(2)
     "#);
 }
@@ -884,8 +888,9 @@ fn export_prints_what_it_wrote() {
     transcript_00000001-0000-4000-8000-000000000000_path3.md  Turn 1
     skipped: copy of 1, contained in transcript_00000001-0000-4000-8000-000000000000_path3.md
     ----- stderr
-    3 transcripts in [home]/out; 1 copy skipped
-    open [home]/out/index.html
+    3 transcripts in out
+    1 copy skipped
+    open out/README.md
     ");
     assert_snapshot!(run(&home, &["export", "-o", "out"]), @"
     transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md  Turn 1
@@ -893,8 +898,9 @@ fn export_prints_what_it_wrote() {
     transcript_00000001-0000-4000-8000-000000000000_path3.md  Turn 1
     skipped: copy of 1, contained in transcript_00000001-0000-4000-8000-000000000000_path3.md
     ----- stderr
-    3 transcripts in [home]/out, 3 unchanged; 1 copy skipped
-    open [home]/out/index.html
+    3 transcripts in out
+    3 unchanged, 1 copy skipped
+    open out/README.md
     ");
     assert_snapshot!(run(&home, &["export", "copy of 1", "0000000", "-o", "json", "--json"]), @r#"
     {"type":"transcript","session":"00000001-0000-4000-8000-000000000000","path_n":1,"paths":3,"status":"abandoned","title":"Turn 1","file":"[home]/json/transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md","messages":10,"unchanged":false,"skipped_as":null}
@@ -902,7 +908,7 @@ fn export_prints_what_it_wrote() {
     {"type":"transcript","session":"00000001-0000-4000-8000-000000000000","path_n":3,"paths":3,"status":"active","title":"Turn 1","file":"[home]/json/transcript_00000001-0000-4000-8000-000000000000_path3.md","messages":14,"unchanged":false,"skipped_as":null}
     {"type":"transcript","session":"copy of 1","path_n":1,"paths":1,"status":"active","title":"Turn 1","file":null,"messages":2,"unchanged":false,"skipped_as":"[home]/json/transcript_00000001-0000-4000-8000-000000000000_path3.md"}
     "#);
-    assert_snapshot!(run(&home, &["export", "0000000", "-o", "data", "--path", "2", "-f", "json", "--json"]), @r#"{"type":"transcript","session":"00000001-0000-4000-8000-000000000000","path_n":2,"paths":3,"status":"abandoned","title":"Turn 1","file":"[home]/data/transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.json","messages":14,"unchanged":false,"skipped_as":null}"#);
+    assert_snapshot!(run(&home, &["export", "0000000", "-o", "data", "--path", "2", "-f", "json", "--json"]), @r#"{"type":"transcript","session":"00000001-0000-4000-8000-000000000000","path_n":2,"paths":3,"status":"abandoned","title":"Turn 1","file":"[home]/data/2026-01-05_turn-1_00000001_path2_abandoned.json","messages":14,"unchanged":false,"skipped_as":null}"#);
 }
 
 #[test]
@@ -927,7 +933,7 @@ fn export_errors_have_hints() {
     ----- stderr
     error: no session matches `nothing-like-it`
     hint: searched in [home]
-    hint: `rethread ls --all` lists all sessions; a path to a .jsonl file works too
+    hint: `rethread ls --all` lists all sessions; an id, a part of a title or a path to a .jsonl file works
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["export", "0000", "--path", "9", "-o", "out"]), @"

@@ -98,25 +98,35 @@ fn preview_json_is_one_document() {
 fn check_reports_losses_with_hints() {
     let (home, _) = with_broken();
     assert_snapshot!(run(&home, &["check", "00000007"]), @"
-    00000007-0000-4000-8000-000000000000  resumes, with losses  How warm is the kettle?
-      loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.112 to 2.1.325]
-               `rethread repair` links it to the previous entry
+    00000007-0000-4000-8000-000000000000  How warm is the kettle?
+    resumes, with losses
+      loses     its parent is not in the file: 4 entries of the conversation not sent
+                line 5 · clients 2.1.112 to 2.1.325
+                `rethread repair` links it to the previous entry
+    repair it with: rethread repair 00000007-0000-4000-8000-000000000000
     ----- exit Some(1)
     ");
     assert_snapshot!(run(&home, &["check", "00000007", "--client", "2.1.76"]), @"
-    00000007-0000-4000-8000-000000000000  resumes, with losses  How warm is the kettle?
-      loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.76]
-               `rethread repair` links it to the previous entry
+    00000007-0000-4000-8000-000000000000  How warm is the kettle?
+    resumes, with losses
+      loses     its parent is not in the file: 4 entries of the conversation not sent
+                line 5 · client 2.1.76
+                `rethread repair` links it to the previous entry
+    repair it with: rethread repair 00000007-0000-4000-8000-000000000000
     ----- exit Some(1)
     ");
     let home = Home::default();
     home.add("/a", &conversation());
-    assert_snapshot!(run(&home, &["check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes completely  How warm is the kettle?");
+    assert_snapshot!(run(&home, &["check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes completely, no findings");
     assert_snapshot!(demo(&["check", "--client", "all"]), @"
-    0000d002-0000-4000-8000-000000000000  resumes, with losses  Do the tests pass, and is the README still right?
-      loses    the client does not find entries next to parallel calls: 4 entries of the conversation not sent  [1.0.128 to 2.1.76]
-               clients since 2.1.112 find them
-    4 sessions: 2 without findings, 1 with harmless findings, 1 with losses or refusals
+    0000d002-0000-4000-8000-000000000000  Do the tests pass, and is the README still right?
+    resumes, with losses
+      loses     the client does not find entries next to parallel calls: 4 entries of the conversation
+                not sent
+                clients 1.0.128 to 2.1.76
+                clients since 2.1.112 find them
+
+    5 sessions: 3 without findings, 1 with harmless findings, 1 with losses or refusals
     ----- exit Some(1)
     ");
 }
@@ -128,9 +138,13 @@ fn check_finds_broken_sessions_of_a_library() {
     other.wait(5).prompt("Another day.");
     home.write("projects/-b/00000008-0000-4000-8000-000000000000.jsonl", &other.bytes());
     assert_snapshot!(run(&home, &["check", "--all"]), @"
-    00000007-0000-4000-8000-000000000000  resumes, with losses  How warm is the kettle?
-      loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.112 to 2.1.325]
-               `rethread repair` links it to the previous entry
+    00000007-0000-4000-8000-000000000000  How warm is the kettle?
+    resumes, with losses
+      loses     its parent is not in the file: 4 entries of the conversation not sent
+                line 5 · clients 2.1.112 to 2.1.325
+                `rethread repair` links it to the previous entry
+    repair it with: rethread repair 00000007-0000-4000-8000-000000000000
+
     2 sessions: 1 without findings, 0 with harmless findings, 1 with losses or refusals
     ----- exit Some(1)
     ");
@@ -148,10 +162,11 @@ fn repair_writes_a_new_session_and_keeps_the_source() {
     let (home, path) = with_broken();
     home.write("projects/-a/00000007-0000-4000-8000-000000000000/tool-results/a.txt", b"large");
     assert_snapshot!(run(&home, &["repair", "00000007", "--dry-run"]), @r#"
-    line 5  dangling_parent
+    line 5  dangling parent
       - {"parentUuid":"00000007-0000-4000-8000-000000000005","isSidechain":false,"type":"assistant","message":{"mod
       + {"parentUuid":"00000007-0000-4000-8000-000000000004","isSidechain":false,"type":"assistant","message":{"mod
     1 line would be changed, 0 added, 0 dropped
+      dangling parent     line 5
     "#);
     assert_eq!(sessions(&home).len(), 2, "nothing is written");
     let row: Value = serde_json::from_str(&run(&home, &["repair", "00000007", "--json"])).expect("JSON");
@@ -162,7 +177,7 @@ fn repair_writes_a_new_session_and_keeps_the_source() {
     assert_eq!(output.file_stem().and_then(|id| id.to_str()), row["id"].as_str());
     assert_eq!(fs::read(output.with_extension("").join("tool-results/a.txt")).expect("carried"), b"large");
     let id = row["id"].as_str().expect("an id");
-    assert_snapshot!(run(&home, &["check", id, "--client", "all"]).replace(id, "[id]"), @"[id]  resumes completely  How warm is the kettle?");
+    assert_snapshot!(run(&home, &["check", id, "--client", "all"]).replace(id, "[id]"), @"[id]  resumes completely, no findings");
     assert_snapshot!(run(&home, &["repair", id]), @"nothing to repair: the session is unchanged");
     assert_eq!(row["lines_changed"], 1);
     assert_eq!((&row["lines_dropped"], &row["left"]), (&json!(0), &json!([])));
@@ -173,8 +188,9 @@ fn repair_in_place_keeps_a_backup() {
     let (home, path) = with_broken();
     assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"
     1 line was changed, 0 added, 0 dropped
-    [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl
-    backup: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
+      dangling parent     line 5
+    repaired in place: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl
+    the original is kept in [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
     resume it with: claude --resume 00000007-0000-4000-8000-000000000000
     ");
     assert_eq!(fs::read(path.with_extension("jsonl.bak")).expect("kept"), broken());
@@ -214,7 +230,8 @@ fn repair_writes_to_the_output_and_overwrites_nothing() {
     ");
     assert_snapshot!(run_with(home.path(), &["repair", "-", "-o", "repaired.jsonl"], &text), @"
     1 line was changed, 0 added, 0 dropped
-    repaired.jsonl
+      dangling parent     line 5
+    written to repaired.jsonl
     ");
     let again = run_with(home.path(), &["repair", "-", "-o", "repaired.jsonl"], &text);
     assert!(again.contains("choose a file that does not exist yet"), "{again}");
@@ -261,4 +278,21 @@ fn killed_repair_leaves_no_partial_session() {
 
 fn is_log(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "jsonl")
+}
+
+#[test]
+fn check_offers_a_repair_only_if_it_would_change_something() {
+    let whole = conversation().bytes();
+    let second_line = whole.iter().position(|&b| b == b'\n').expect("a line") + 1;
+    let torn = [&whole[..], b"{\"type\":\"us"].concat();
+    let mut offered = Vec::new();
+    for log in [whole.clone(), whole[second_line..].to_vec(), torn, broken()] {
+        let home = Home::default();
+        home.write("projects/-a/00000007-0000-4000-8000-000000000000.jsonl", &log);
+        let offers = run(&home, &["check", "00000007"]).contains("repair it with");
+        let repairs = !run(&home, &["repair", "-n", "00000007"]).contains("nothing to repair");
+        assert_eq!(offers, repairs, "{}", String::from_utf8_lossy(&log));
+        offered.push(offers);
+    }
+    assert!(offered.contains(&true) && offered.contains(&false), "{offered:?}");
 }

@@ -219,6 +219,21 @@ fn names_get_stable_pseudonyms() {
 }
 
 #[test]
+fn names_in_windows_paths_are_replaced_at_any_depth_of_escaping() {
+    let people = RedactOptions { people: true, ..RedactOptions::default() };
+    for users in ["Users", "users"] {
+        let mut text = format!("run C:\\{users}\\winona\\app.exe");
+        for depth in 0..5 {
+            let log = entry("tool result", &text, 0);
+            assert!(log.contains("winona"));
+            let (out, _) = clean(log.as_bytes(), RuleSet::default(), &people);
+            assert!(!String::from_utf8_lossy(&out).contains("winona"), "{users} at depth {depth}");
+            text = serde_json::to_string(&text).expect("JSON");
+        }
+    }
+}
+
+#[test]
 fn text_that_resembles_data_is_scanned() {
     let env: String = (0..20)
         .map(|n| format!("SETTING_{n}=0123456789012345678901234567890123456789012345678901234567890123\n"))

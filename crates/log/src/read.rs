@@ -75,7 +75,6 @@ fn object_start(raw: &[u8]) -> usize {
 
 /// The kinds of defects in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum DefectKind {
     /// A line ends inside its object: a torn write, or one in progress.
     CutShort,
@@ -279,6 +278,8 @@ impl Scanner {
                 }
                 Err(broken) => {
                     let next = self.entry_after_torn_bytes(rest, first + 1);
+                    // Bytes before another entry are a write that was interrupted.
+                    let broken = if next.is_some() { ScanError::CutShort } else { broken };
                     self.emit_junk(&rest[..next.unwrap_or(rest.len())], broken, sink);
                     match next {
                         Some(next) => start += next,
@@ -466,7 +467,7 @@ mod tests {
     fn entry_after_torn_bytes_is_found() {
         let torn =
             "{\"parentUuid\":\"p\",\"message\":{\"content\":\"half a sen{\"type\":\"mode\",\"mode\":\"x\"}\n";
-        assert_snapshot!(check(torn), @"2 entries, 1 objects; 1: line is not JSON");
+        assert_snapshot!(check(torn), @"2 entries, 1 objects; 1: line is truncated");
         let deeper = "{\"parentUuid\":\"p\",\"toolUseResult\":{\"stdout\":\"half {\"parentUuid\":null,\"type\":\"user\"}\n";
         assert_snapshot!(check(deeper), @"2 entries, 1 objects; 1: line is truncated");
         // The blocks of a torn message are not entries, however many there are.
@@ -475,7 +476,7 @@ mod tests {
         assert_eq!(check(format!("{torn}\n")), "1 entries, 0 objects; 1: line is truncated");
         assert_eq!(
             check(format!("{torn}{{\"parentUuid\":null}}\n")),
-            "2 entries, 1 objects; 1: line is not JSON"
+            "2 entries, 1 objects; 1: line is truncated"
         );
     }
 

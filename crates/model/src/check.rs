@@ -11,13 +11,11 @@ mod losses;
 mod report;
 mod request;
 
-use rethread_log::DefectKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::client::Client;
-use crate::facts::{BlockClass, Facts, Role};
-use crate::id::Uid;
-use crate::index::NodeId;
+use crate::facts::{Block, BlockClass, Facts, Role};
+use crate::index::{MessageNo, NodeId};
 use crate::resume::{IntendedPath, LinkDefect, Refusal, Resume, intended_path_to, resume};
 use crate::session::Session;
 
@@ -26,6 +24,7 @@ pub(crate) use linear::{LinearConversation, linear_conversation, newest_client_t
 pub use linear::{harmful_findings, newest_client_chain, session_intended_path};
 pub use report::CheckReport;
 pub use request::MAX_IMAGE_BYTES;
+use request::is_claude_model;
 
 /// Something that a user should know before resuming a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,23 +165,6 @@ impl Findings {
     /// Adds the findings about a file, independent of the client.
     fn add_file_findings(&mut self, session: &Session, intended: &IntendedPath) {
         let facts = &session.facts;
-        for defect in facts.defects.iter().chain(&session.tree.defects) {
-            let kind = match defect.kind {
-                DefectKind::CutShort => FindingKind::CutShort,
-                DefectKind::NotJson => FindingKind::NotJson,
-                DefectKind::NullLine => FindingKind::NullLine,
-                DefectKind::NotObject => FindingKind::NotObject,
-                DefectKind::NulBytes => FindingKind::NulBytes,
-                DefectKind::SeveralObjects => FindingKind::SeveralObjects,
-                DefectKind::InvalidUtf8 => FindingKind::InvalidUtf8,
-                DefectKind::TooLong => FindingKind::TooLong,
-                DefectKind::DuplicateUuid => FindingKind::DuplicateUuid,
-                DefectKind::Incomplete => FindingKind::Incomplete,
-                // Reported with the broken links of the intended path.
-                _ => continue,
-            };
-            self.add(Some(defect.line), kind, Severity::Harmless, &|| defect.detail.clone());
-        }
         for broken in &intended.broken_links {
             let line = Some(facts.location(broken.node).line);
             let (kind, detail) = match broken.defect {
@@ -191,6 +173,10 @@ impl Findings {
                 LinkDefect::Cycle => (FindingKind::Cycle, "it is its own ancestor"),
             };
             self.add(line, kind, Severity::Harmless, &|| detail.to_owned());
+        }
+        for defect in facts.defects.iter().chain(&session.tree.defects) {
+            let kind = FindingKind::of_defect(defect.kind);
+            self.add(Some(defect.line), kind, Severity::Harmless, &|| defect.detail.clone());
         }
         if intended.scrambled {
             let detail = "most entries come before their parents";
@@ -205,13 +191,41 @@ impl Findings {
             self.add(Some(1), FindingKind::ByteOrderMark, Severity::Harmless, &detail);
         }
         self.add_entry_findings(facts, intended);
+        self.add_branch_findings(facts);
         self.add_session_findings(facts);
+    }
+
+    /// Adds the findings about entries on any branch: some clients read all of them.
+    fn add_branch_findings(&mut self, facts: &Facts) {
+        for (node, fact) in facts.nodes.iter_enumerated().filter(|(_, fact)| fact.is_conversation()) {
+            let mut report = |kind: FindingKind, detail: &str| {
+                let line = Some(facts.location(node).line);
+                self.add(line, kind, Severity::Harmless, &|| detail.to_owned());
+            };
+            if fact.time.is_none() {
+                report(FindingKind::NoTime, "it has no valid time");
+            }
+            if fact.flags.is_sidechain() {
+                continue;
+            }
+            if fact.lacks_message_id() {
+                report(FindingKind::NoMessageId, "the answer has no message id");
+            }
+            if fact.flags.lacks_message() {
+                continue;
+            }
+            if facts.has_invalid_content(node) {
+                report(FindingKind::InvalidContent, "its content is not a list of blocks");
+            } else if facts.blocks_of(node).iter().any(|block| block.class == BlockClass::Null) {
+                report(FindingKind::InvalidBlock, "an item that is not a block");
+            }
+        }
     }
 
     /// Adds the findings about the entries of the conversation.
     fn add_entry_findings(&mut self, facts: &Facts, intended: &IntendedPath) {
-        let mut full: FxHashSet<Uid> = FxHashSet::default();
-        let mut thinking: Vec<(Uid, NodeId)> = Vec::new();
+        let mut full: FxHashSet<MessageNo> = FxHashSet::default();
+        let mut thinking: Vec<(MessageNo, NodeId)> = Vec::new();
         for &node in &intended.chain {
             let fact = &facts.nodes[node];
             let flags = fact.flags;
@@ -223,11 +237,11 @@ impl Findings {
             if fact.time.is_none() {
                 report(FindingKind::NoTime, "it has no valid time");
             }
+            if flags.is_fatal_attachment() {
+                report(FindingKind::InvalidAttachment, "it does not match its type");
+            }
             if !fact.is_conversation() || flags.lacks_message() || flags.is_failure_report() {
                 continue;
-            }
-            if is_answer && flags.lacks_message_id() && !flags.is_synthetic() {
-                report(FindingKind::NoMessageId, "the answer has no message id");
             }
             if is_answer && flags.lacks_model() {
                 report(FindingKind::NoModel, "the answer does not name its model");
@@ -239,27 +253,18 @@ impl Findings {
             if blocks.is_empty() {
                 report(FindingKind::BlankText, "it has no content");
             }
-            for block in blocks {
-                match block.class {
-                    BlockClass::Blank | BlockClass::Empty | BlockClass::NoText => {
-                        report(FindingKind::BlankText, "blank text, which clients drop or the API rejects");
-                    }
-                    BlockClass::Untyped | BlockClass::BareString | BlockClass::Null => {
-                        report(FindingKind::InvalidBlock, "an item that is not a block")
-                    }
-                    _ => {}
-                }
-            }
+            let faults = blocks.iter().map(|block| block_fault(facts, node, block));
+            faults.clone().flatten().for_each(|(kind, detail)| report(kind, detail));
             if let Some(message) = fact.message().filter(|_| is_answer) {
-                let id = facts.messages[message].id.unwrap_or(fact.uid);
-                if blocks.iter().all(|block| block.class.is_thinking()) {
-                    thinking.push((id, node));
+                let mut sound = blocks.iter().zip(faults).filter(|(_, fault)| fault.is_none());
+                if sound.clone().count() > 0 && sound.all(|(block, _)| block.class.is_thinking()) {
+                    thinking.push((message, node));
                 } else {
-                    full.insert(id);
+                    full.insert(message);
                 }
             }
         }
-        for (_, node) in thinking.into_iter().filter(|(id, _)| !full.contains(id)) {
+        for (_, node) in thinking.into_iter().filter(|(message, _)| !full.contains(message)) {
             let detail = || "an answer with only thinking, which newer clients drop".to_owned();
             self.add(Some(facts.location(node).line), FindingKind::LoneThinking, Severity::Harmless, &detail);
         }
@@ -340,4 +345,23 @@ impl Findings {
         };
         self.add_for(client, at, kind, Severity::Refusal, &|| detail.to_owned());
     }
+}
+
+/// Returns the finding about a block that some client drops or the API rejects.
+fn block_fault(facts: &Facts, node: NodeId, block: &Block) -> Option<(FindingKind, &'static str)> {
+    Some(match block.class {
+        BlockClass::Blank | BlockClass::Empty | BlockClass::NoText => {
+            (FindingKind::BlankText, "blank text, which clients drop or the API rejects")
+        }
+        BlockClass::Untyped | BlockClass::BareString | BlockClass::Null => {
+            (FindingKind::InvalidBlock, "an item that is not a block")
+        }
+        BlockClass::UnsignedThinking if is_claude_model(facts, node) => {
+            (FindingKind::UnsignedThinking, "thinking without a signature")
+        }
+        BlockClass::Media if block.media_bytes > MAX_IMAGE_BYTES => {
+            (FindingKind::ImageTooLarge, "an image of more than 5 MB")
+        }
+        _ => return None,
+    })
 }

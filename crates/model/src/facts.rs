@@ -69,6 +69,11 @@ impl Node {
     pub fn is_conversation(&self) -> bool {
         matches!(self.role, Role::User | Role::Assistant)
     }
+
+    /// Returns whether this is an answer of the model without a `message.id`.
+    pub fn lacks_message_id(&self) -> bool {
+        self.role == Role::Assistant && self.flags.lacks_message_id() && !self.flags.is_synthetic()
+    }
 }
 
 /// The location of an entry in its file.
@@ -430,6 +435,14 @@ impl Facts {
     /// Returns the content blocks of a node.
     pub fn blocks_of(&self, node: NodeId) -> &[Block] {
         self.blocks.get(self.block_range(node)).unwrap_or_default()
+    }
+
+    /// Returns whether the newest client would reject the content of an entry.
+    pub fn has_invalid_content(&self, node: NodeId) -> bool {
+        let blocks = self.blocks_of(node);
+        let is_invalid = |class: BlockClass| matches!(class, BlockClass::Untyped | BlockClass::Null);
+        self.nodes[node].flags.has_malformed_content()
+            || !blocks.is_empty() && blocks.iter().all(|block| is_invalid(block.class))
     }
 
     /// Returns the positions of a node's blocks in [`Facts::blocks`].

@@ -2,6 +2,7 @@
 
 use std::hash::Hasher;
 use std::num::{NonZeroU64, NonZeroU128};
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 use rustc_hash::FxHasher;
@@ -115,6 +116,12 @@ pub struct Time(NonZeroU64);
 const SIGN: u64 = 1 << 63;
 
 impl Time {
+    /// Converts the time of a file; `None` before 1970.
+    pub fn from_system(time: SystemTime) -> Option<Self> {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_millis()).ok().map(Self::from_millis)
+    }
+
     /// Creates a time from milliseconds since 1970.
     pub fn from_millis(millis: i64) -> Self {
         Self(NonZeroU64::new(millis.cast_unsigned() ^ SIGN).unwrap_or(NonZeroU64::MIN))

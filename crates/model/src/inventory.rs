@@ -137,7 +137,7 @@ impl Inventory {
             entries: facts.types.clone(),
             system: facts.subtypes.counts(),
             bad_lines: facts.bad_lines.into(),
-            messages: count_messages(facts),
+            messages: MessageCounts::new(facts),
             blocks: facts.block_counts.clone(),
             tool_calls: count_tool_calls(facts),
             turns: session.turns() as u64,
@@ -225,17 +225,28 @@ impl LinkCounts {
     }
 }
 
-fn count_messages(facts: &Facts) -> MessageCounts {
-    let mut messages = MessageCounts::default();
-    let mut seen = rustc_hash::FxHashSet::default();
-    for message in &facts.messages {
-        match (message.assistant, message.id.is_none()) {
-            (false, _) => messages.user += 1,
-            (true, false) => messages.assistant += u64::from(seen.insert(message.id)),
-            (true, true) => messages.assistant_without_id += 1,
+impl MessageCounts {
+    /// Counts the messages of a log. One that is both in the main conversation and in a subagent counts once.
+    pub fn new(facts: &Facts) -> Self {
+        let mut messages = Self::default();
+        let mut seen = rustc_hash::FxHashSet::default();
+        let may_repeat = facts.nodes.iter().any(|node| node.flags.is_sidechain());
+        for message in &facts.messages {
+            match (message.assistant, message.id.is_none()) {
+                (false, _) => messages.user += 1,
+                (true, false) => {
+                    messages.assistant += u64::from(!may_repeat || seen.insert(message.id));
+                }
+                (true, true) => messages.assistant_without_id += 1,
+            }
         }
+        messages
     }
-    messages
+
+    /// Returns the number of all messages.
+    pub fn total(&self) -> u64 {
+        self.user + self.assistant + self.assistant_without_id
+    }
 }
 
 /// Sums the usage of the messages. A message that is both in the main conversation and in a subagent of the

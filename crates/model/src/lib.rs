@@ -39,6 +39,7 @@ mod check;
 mod content_keys;
 mod copies;
 mod inventory;
+mod overview;
 mod path_summary;
 mod preview;
 mod reminders;
@@ -69,6 +70,7 @@ pub use index::{
 };
 pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
 pub use name_counts::{NameCounts, NameId};
+pub use overview::SessionOverview;
 pub use path_summary::{ContinuedFrom, EntryRef, PathStatus, PathSummary};
 pub use preview::{Preview, PreviewSummary};
 pub use prompt::readable_text;
@@ -82,7 +84,7 @@ pub use step_sequence::{ItemHeader, StepItems};
 pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
-pub use summary::{SessionId, SessionInfo, SessionKind, SessionSummary};
+pub use summary::{OriginKind, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionSummary, Worktree};
 pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
 pub use transcript::{
     CallEvent, CallSidecars, ListedSubagent, MessageEvent, NoteEvent, OutlineEntry, PartEvent,

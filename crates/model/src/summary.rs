@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer};
 
+use crate::check::Severity;
 use crate::id::{Time, Uid};
 use crate::inventory::Inventory;
 use crate::session::Session;
@@ -97,6 +98,59 @@ impl SessionKind {
     }
 }
 
+/// A worktree of a git repository.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Worktree {
+    /// The working directory of the repository.
+    pub repository: PathBuf,
+    /// The name of the worktree.
+    pub name: String,
+}
+
+/// The operation that made a session from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OriginKind {
+    /// A clone.
+    Clone,
+    /// A repair into a new session.
+    Repair,
+    /// A fork by a client.
+    Fork,
+}
+
+impl OriginKind {
+    /// The kinds that are recorded next to a session.
+    const RECORDED: [Self; 2] = [Self::Clone, Self::Repair];
+
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clone => "clone",
+            Self::Repair => "repair",
+            Self::Fork => "fork",
+        }
+    }
+
+    /// Returns the recorded kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::RECORDED.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// The session that another was made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionOrigin {
+    /// The source.
+    pub source: SessionId,
+    /// The operation.
+    pub kind: OriginKind,
+    /// The time of the operation, if it is recorded.
+    pub time: Option<Time>,
+    /// The directory whose project it was added to, if it is recorded.
+    pub directory: Option<String>,
+}
+
 /// One session of a listing.
 #[derive(Debug, Clone)]
 pub struct SessionSummary {
@@ -110,6 +164,8 @@ pub struct SessionSummary {
     pub title: Title,
     /// The directory in which it was started, as the log records it; possibly one of another machine.
     pub cwd: Option<String>,
+    /// The recorded directory whose project contains the log: clients before 2.1.325 resume it only there.
+    pub resume_dir: Option<PathBuf>,
     /// Its first prompt.
     pub first_prompt: Option<String>,
     /// The time of its first entry.
@@ -142,14 +198,33 @@ pub struct SessionSummary {
     pub is_live: bool,
     /// The number of defects in its log.
     pub defects: u64,
+    /// The worktree in which it was started, if it is one.
+    pub worktree: Option<Worktree>,
+    /// The session that it was made from, if it is a clone, a repair or a fork.
+    pub origin: Option<SessionOrigin>,
+    /// The worst of what clients in use would do with it, `Harmless` if they resume it completely; `None` if it was
+    /// not checked.
+    pub severity: Option<Severity>,
 }
 
 impl SessionSummary {
-    /// Returns the name of its project: the directory in which it was started, or else the name of the directory that
-    /// contains its log.
+    /// Returns the time by which it is listed: of its last entry, or of the operation that made it if that is later.
+    /// A clone of an old session is as new as the clone.
+    pub fn recency(&self) -> Option<Time> {
+        self.modified.max(self.origin.as_ref().and_then(|origin| origin.time))
+    }
+
+    /// Returns whether it was checked and a client would lose or refuse content of it.
+    pub fn is_harmed(&self) -> bool {
+        self.severity.is_some_and(|severity| severity != Severity::Harmless)
+    }
+
+    /// Returns the name of its project: the directory in which clients find it, or else the one in which it was started,
+    /// or else the name of the directory that contains its log.
     pub fn project(&self) -> Cow<'_, str> {
         let dir = || self.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-        self.cwd.as_deref().map_or_else(dir, Cow::Borrowed)
+        let found_in = self.resume_dir.as_deref().map(Path::to_string_lossy);
+        found_in.or_else(|| self.cwd.as_deref().map(Cow::Borrowed)).unwrap_or_else(dir)
     }
 }
 

@@ -158,6 +158,15 @@ pub struct TranscriptRange {
     pub only: Option<FxHashSet<MessageNo>>,
 }
 
+impl TranscriptRange {
+    /// Returns whether a turn is shown; 0 is everything before the first prompt.
+    pub fn contains_turn(&self, turn: usize) -> bool {
+        let contains =
+            |turns: &RangeInclusive<usize>| turns.contains(&turn.max(usize::from(*turns.start() == 1)));
+        self.turns.as_ref().is_none_or(contains)
+    }
+}
+
 /// The content of messages that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VisibleContent {

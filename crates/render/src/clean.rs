@@ -5,8 +5,11 @@ use std::io::{self, Write};
 
 use rethread_edit::{Cleaned, Rule, Secret};
 use rethread_model::SessionId;
+use rustc_hash::{FxHashMap, FxHashSet};
+use unicode_width::UnicodeWidthStr;
 
-use crate::text::{DisplayOptions, Style, format_bytes, format_count};
+use crate::fields::layout_width;
+use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, plural, truncate};
 
 /// Writes a table of the matches of each rule, summed over all sessions.
 pub fn write_clean(out: &mut dyn Write, sessions: &[Cleaned], look: &DisplayOptions) -> io::Result<()> {
@@ -41,42 +44,74 @@ pub fn write_clean(out: &mut dyn Write, sessions: &[Cleaned], look: &DisplayOpti
     Ok(())
 }
 
-/// Writes the secrets found: each once, with its count and first position.
+/// A secret that occurs in several places of a session.
+struct DistinctSecret<'s> {
+    first: &'s Secret,
+    n_places: u64,
+}
+
+/// Writes the secrets found, by session: each once, with its first position and the number of others; then their
+/// number.
 pub fn write_secrets(out: &mut dyn Write, secrets: &[Secret], look: &DisplayOptions) -> io::Result<()> {
-    let mut sessions: Vec<(&SessionId, Vec<&Secret>)> = Vec::new();
+    let mut sessions: Vec<(&SessionId, Vec<DistinctSecret<'_>>)> = Vec::new();
+    let mut session_at: FxHashMap<&SessionId, usize> = FxHashMap::default();
+    let mut secret_at: FxHashMap<(&SessionId, &str, &str), usize> = FxHashMap::default();
     for secret in secrets {
-        match sessions.iter_mut().find(|(session, _)| **session == secret.session) {
-            Some((_, secrets)) => secrets.push(secret),
-            None => sessions.push((&secret.session, vec![secret])),
+        let at = *session_at.entry(&secret.session).or_insert_with(|| {
+            sessions.push((&secret.session, Vec::new()));
+            sessions.len() - 1
+        });
+        let found = &mut sessions[at].1;
+        let known = secret_at.entry((&secret.session, &secret.rule, &secret.masked)).or_insert(found.len());
+        match found.get_mut(*known) {
+            Some(known) => known.n_places += 1,
+            None => found.push(DistinctSecret { first: secret, n_places: 1 }),
         }
     }
-    for (session, secrets) in sessions {
-        writeln!(out, "{}", look.paint(Style::Id, look.sanitize_line(session.as_str())))?;
-        let mut distinct: Vec<(&Secret, u64)> = Vec::new();
-        for secret in secrets {
-            let is_same = |first: &Secret| first.rule == secret.rule && first.masked == secret.masked;
-            match distinct.iter_mut().find(|(first, _)| is_same(first)) {
-                Some((_, n)) => *n += 1,
-                None => distinct.push((secret, 1)),
-            }
+    for (session, found) in &sessions {
+        let head = look.paint(Style::Id, look.sanitize_line(session.as_str()));
+        let n = plural(found.len() as u64, "secret").to_string();
+        writeln!(out, "{head}  {}", look.paint(Style::Dim, n))?;
+        for secret in found {
+            write_secret(out, secret, look)?;
         }
-        for (secret, n) in distinct {
-            let places = match n {
-                1 => String::new(),
-                2 => ", and 1 more place".to_owned(),
-                n => format!(", and {} more places", format_count(n - 1)),
-            };
-            let file = &secret.file;
-            let file = match file.file_stem().is_some_and(|stem| secret.session == *stem.to_string_lossy()) {
-                true => String::new(),
-                false => format!("{}, ", file.file_name().unwrap_or_default().to_string_lossy()),
-            };
-            let kind = secret.place.name().replace('_', " ");
-            let line = secret.line.unwrap_or(0);
-            let place = look.sanitize_line(&format!("{file}line {line} ({kind}){places}"));
-            let (rule, masked) = (look.sanitize_line(&secret.rule), look.sanitize_line(&secret.masked));
-            writeln!(out, "  {rule:<26} {masked:<28} {}", look.paint(Style::Dim, place))?;
-        }
+    }
+    if !sessions.is_empty() {
+        let distinct: FxHashSet<_> = secrets.iter().map(|secret| (&secret.rule, &secret.masked)).collect();
+        let rules: FxHashSet<_> = secrets.iter().map(|secret| &secret.rule).collect();
+        let kinds = plural(rules.len() as u64, "kind");
+        let (n, places) = (plural(distinct.len() as u64, "secret"), plural(secrets.len() as u64, "place"));
+        let sessions = plural(sessions.len() as u64, "session");
+        writeln!(out, "{n} of {kinds} in {places} of {sessions}")?;
     }
     Ok(())
+}
+
+/// Writes a secret: its kind, its beginning and its places, on two lines if there is no room for one.
+fn write_secret(out: &mut dyn Write, secret: &DistinctSecret<'_>, look: &DisplayOptions) -> io::Result<()> {
+    const RULE: usize = 24;
+    const MASKED: usize = 26;
+    let first = secret.first;
+    let file = &first.file;
+    let file = match file.file_stem().is_some_and(|stem| first.session == *stem.to_string_lossy()) {
+        true => String::new(),
+        false => format!("{}, ", file.file_name().unwrap_or_default().to_string_lossy()),
+    };
+    let kind = first.place.name().replace('_', " ");
+    let place = first.line.map_or_else(|| kind.clone(), |line| format!("line {line} ({kind})"));
+    let more = match secret.n_places {
+        1 => String::new(),
+        2 => ", and 1 more place".to_owned(),
+        n => format!(", and {} more places", format_count(n - 1)),
+    };
+    let place = look.sanitize_line(&format!("{file}{place}{more}"));
+    let cell = |text: &str, width: usize| pad(&truncate(&look.sanitize_line(text), width), width);
+    let (rule, masked) = (cell(&first.rule, RULE), cell(&first.masked, MASKED));
+    let used = 2 + RULE + 1 + MASKED + 1;
+    let width = layout_width(look);
+    if look.width.is_none() || used + place.width() <= width {
+        return writeln!(out, "  {rule} {masked} {}", look.paint(Style::Dim, place));
+    }
+    writeln!(out, "  {rule} {}", masked.trim_end())?;
+    writeln!(out, "    {}", look.paint(Style::Dim, truncate(&place, width.saturating_sub(4))))
 }

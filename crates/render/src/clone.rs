@@ -8,11 +8,12 @@ use rethread_model::ByteCounts;
 use crate::rows::{BytesByKind, CloneRow, RemovedCounts};
 use crate::text::{DisplayOptions, Style, format_bytes, format_count};
 
-/// Writes the summary of a clone, before and after.
+/// Writes the summary of a clone, before and after. `resume` is the command that resumes it, ready for printing.
 pub fn write_clone(
     out: &mut dyn Write,
     row: &CloneRow,
     dry_run: bool,
+    resume: Option<&str>,
     look: &DisplayOptions,
 ) -> io::Result<()> {
     if dry_run {
@@ -40,9 +41,8 @@ pub fn write_clone(
     if let Some(path) = &row.path {
         writeln!(out, "{}", look.sanitize_line(path))?;
     }
-    if let Some(resume) = &row.resume {
-        let place = row.cwd.as_ref().map_or(String::new(), |cwd| format!(" in {}", look.sanitize_line(cwd)));
-        writeln!(out, "resume it{place} with: {}", look.paint(Style::Id, look.sanitize_line(resume)))?;
+    if let Some(resume) = resume {
+        writeln!(out, "resume it with: {resume}")?;
     }
     Ok(())
 }

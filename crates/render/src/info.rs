@@ -1,69 +1,281 @@
-//! The inventory of a session, for a terminal.
+//! Sessions described for a person, and their inventory, for a terminal.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use rethread_model::{Inventory, LinkCounts, SessionInfo, ToolCallCounts, Usage};
+use rethread_model::{
+    ByteCounts, Finding, Inventory, LinkCounts, OriginKind, SessionInfo, SessionOverview, Severity, Time,
+    ToolCallCounts, Usage,
+};
 
-use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, pad_left, plural};
+use crate::check::verdict;
+use crate::fields::{FieldWriter, layout_width};
+use crate::ls::id_width;
+use crate::text::{
+    DisplayOptions, Style, format_amount, format_bytes, format_count, format_duration, pad, pad_left, plural,
+    truncate,
+};
 
-/// Writes the inventory of one session.
-pub fn write_info(
+/// Commands and advice of the front end, ready for printing.
+#[derive(Debug, Clone, Default)]
+pub struct InfoHints {
+    /// The command that resumes the session.
+    pub resume: Option<String>,
+    /// The command that lists the findings, if there are any.
+    pub findings: Option<String>,
+}
+
+/// Writes what a person wants to know about a session.
+pub fn write_overview(
     out: &mut dyn Write,
-    name: &str,
-    inventory: &Inventory,
+    overview: &SessionOverview,
+    hints: &InfoHints,
     look: &DisplayOptions,
 ) -> io::Result<()> {
-    writeln!(out, "{}", look.paint(Style::Title, look.sanitize_line(name)))?;
-    write_sizes(out, look, inventory)?;
-    let messages = &inventory.messages;
-    let (user, assistant) = (messages.user, messages.assistant + messages.assistant_without_id);
-    let text = format!("{} user, {} assistant", format_count(user), format_count(assistant));
-    write_line(out, look, "messages", &text)?;
-    write_counts(out, look, "entries", &inventory.entries)?;
-    write_counts(out, look, "system", &inventory.system)?;
-    write_counts(out, look, "blocks", &inventory.blocks)?;
-    write_calls(out, look, &inventory.tool_calls)?;
-    write_counts(out, look, "models", &inventory.models)?;
-    write_counts(out, look, "versions", &inventory.versions)?;
-    write_counts(out, look, "stop reasons", &inventory.stop_reasons)?;
-    write_links(out, look, &inventory.chain)?;
-    write_usage(out, look, &inventory.usage)?;
-    write_counts(out, look, "unknown types", &inventory.unknown.types)?;
-    write_counts(out, look, "unknown fields", &inventory.unknown.fields)?;
-    write_byte_shares(out, look, inventory)?;
-    write_defects(out, look, inventory)
+    let SessionOverview { summary, info, .. } = overview;
+    write_heading(out, overview, look)?;
+    writeln!(out)?;
+    let mut fields = FieldWriter { out, look, label_width: LABEL };
+    fields.lines("project", Style::Plain, [look.sanitize_line(&summary.project())])?;
+    if let Some(branch) = &summary.git_branch {
+        fields.text("branch", Style::Plain, &look.sanitize_line(branch))?;
+    }
+    if let (Some(first), Some(last)) = (summary.created, summary.modified) {
+        fields.text("active", Style::Plain, &time_span(first, last, look))?;
+    }
+    let names = |names: &[String]| names.iter().map(|name| look.sanitize_line(name)).collect::<Vec<_>>();
+    fields.items("models", &first_items(names(&summary.models)), ", ")?;
+    fields.items("clients", &first_items(names(&summary.versions)), ", ")?;
+    write_content(&mut fields, &info.inventory)?;
+    if overview.context_tokens > 0 {
+        let by = if overview.context_is_recorded { "" } else { " (estimated)" };
+        let tokens = format_amount(overview.context_tokens);
+        fields.text("context", Style::Plain, &format!("{tokens} tokens on resume{by}"))?;
+    }
+    write_usage(&mut fields, &info.inventory.usage)?;
+    write_size(&mut fields, &info.inventory)?;
+    if let Some(origin) = summary.origin.as_ref().filter(|origin| origin.kind != OriginKind::Fork) {
+        let time = origin.time.map_or_else(String::new, |time| format!(", {}", look.format_time(Some(time))));
+        let text = format!("{} ({}{time})", origin.source, origin.kind.name());
+        fields.text("made from", Style::Plain, &look.sanitize_line(&text))?;
+    }
+    for (label, other) in [("fork of", &info.forked_from), ("goes on in", &info.continued_in)] {
+        if let Some(other) = other {
+            fields.text(label, Style::Id, &look.sanitize_line(other.as_str()))?;
+        }
+    }
+    fields.lines("file", Style::Plain, [look.sanitize_line(&summary.path.to_string_lossy())])?;
+    write_findings(&mut fields, &overview.findings, hints)
 }
+
+/// The width of the labels.
+const LABEL: usize = 10;
+
+/// Writes the title and the id.
+fn write_heading(out: &mut dyn Write, overview: &SessionOverview, look: &DisplayOptions) -> io::Result<()> {
+    let summary = &overview.summary;
+    let width = layout_width(look);
+    let line = |text: &str| truncate(&look.sanitize_line(text), width);
+    let title = if summary.title.text.is_empty() { "(no title)" } else { &summary.title.text };
+    writeln!(out, "{}", look.paint(Style::Title, line(title)))?;
+    writeln!(out, "{}", look.paint(Style::Id, line(summary.id.as_str())))?;
+    Ok(())
+}
+
+/// Describes when a session was active: from, to, and for how long.
+fn time_span(first: Time, last: Time, look: &DisplayOptions) -> String {
+    let (from, to) = (look.format_time(Some(first)), look.format_time(Some(last)));
+    let seconds = last.millis().saturating_sub(first.millis()).max(0) / 1000;
+    let ago = Some(look.format_ago(Some(last))).filter(|ago| ago.ends_with("ago") || ago == "yesterday");
+    let ago = ago.map_or(String::new(), |ago| format!(" ({ago})"));
+    match from == to {
+        true => format!("{from}{ago}"),
+        // The day is not repeated.
+        false => {
+            let day = |time: &str| time.rsplit_once(' ').map_or(String::new(), |(day, _)| day.to_owned());
+            let to = if day(&from) == day(&to) { to[day(&to).len()..].trim() } else { &to };
+            format!("{from} to {to}, {}{ago}", format_duration(seconds))
+        }
+    }
+}
+
+/// Keeps the first items of a list, and counts the others.
+fn first_items(mut items: Vec<String>) -> Vec<String> {
+    const FIRST: usize = 8;
+    let more = items.len().saturating_sub(FIRST);
+    items.truncate(FIRST);
+    if more > 0 {
+        items.push(format!("{more} more"));
+    }
+    items
+}
+
+/// Writes the shape of the conversation, and the most frequent tools.
+fn write_content(fields: &mut FieldWriter<'_>, inventory: &Inventory) -> io::Result<()> {
+    let branches = if inventory.tips == 1 { "1 branch" } else { &format!("{} branches", inventory.tips) };
+    let mut content = vec![
+        plural(inventory.turns, "turn").to_string(),
+        plural(inventory.messages.total(), "message").to_string(),
+        branches.to_owned(),
+    ];
+    for (n, word) in [
+        (inventory.tool_calls.total, "tool call"),
+        (inventory.compactions, "compaction"),
+        (inventory.subagents, "subagent"),
+    ] {
+        if n > 0 {
+            content.push(plural(n, word).to_string());
+        }
+    }
+    fields.items("content", &content, " · ")?;
+    let tools = sorted(&inventory.tool_calls.by_name);
+    let look = fields.look;
+    let tool = |(name, n): &(&String, u64)| format!("{} {}", look.sanitize_line(name), format_count(*n));
+    fields.items("tools", &first_items(tools.iter().map(tool).collect()), ", ")
+}
+
+/// Writes the tokens that were used, each message once.
+fn write_usage(fields: &mut FieldWriter<'_>, usage: &Usage) -> io::Result<()> {
+    if *usage == Usage::default() {
+        return Ok(());
+    }
+    let written = usage.cache_write_5m.saturating_add(usage.cache_write_1h);
+    let mut items = vec![
+        format!("{} in", format_amount(usage.input)),
+        format!("{} out", format_amount(usage.output)),
+        format!("{} written to cache", format_amount(written)),
+        format!("{} read from cache", format_amount(usage.cache_read)),
+    ];
+    if usage.web > 0 {
+        items.push(plural(usage.web, "web request").to_string());
+    }
+    fields.items("tokens", &items, " · ")
+}
+
+/// Returns the bytes of a file by kind of content, largest first; everything that only the client reads is one kind.
+fn content_sizes(bytes: &ByteCounts) -> Vec<(&'static str, u64)> {
+    let of_client = [bytes.envelope, bytes.metadata, bytes.snapshots, bytes.progress, bytes.requests];
+    let mut parts = vec![
+        ("text", bytes.text),
+        ("thinking", bytes.thinking + bytes.signatures),
+        ("tool calls", bytes.tool_input),
+        ("tool results", bytes.tool_result + bytes.tool_use_result),
+        ("images and documents", bytes.media),
+        ("attachments", bytes.attachments),
+        ("bookkeeping", of_client.iter().sum()),
+        ("unreadable", bytes.junk),
+    ];
+    parts.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    parts
+}
+
+/// Writes the size of the file and the largest kinds of content in it.
+fn write_size(fields: &mut FieldWriter<'_>, inventory: &Inventory) -> io::Result<()> {
+    const LARGEST: usize = 4;
+    let parts = content_sizes(&inventory.bytes_by);
+    let share = |n: u64| (n as f64 * 100.0 / inventory.bytes.max(1) as f64).round() as u64;
+    let shown: Vec<_> = parts.iter().take(LARGEST).filter(|&&(_, n)| share(n) > 0).collect();
+    let mut items: Vec<String> = shown.iter().map(|(what, n)| format!("{what} {} %", share(*n))).collect();
+    let rest = inventory.bytes.saturating_sub(shown.iter().map(|(_, n)| n).sum());
+    if share(rest) > 0 && !items.is_empty() {
+        items.push(format!("other {} %", share(rest)));
+    }
+    match items.first_mut() {
+        Some(first) => first.insert_str(0, &format!("{}: ", format_bytes(inventory.bytes))),
+        None => items.push(format_bytes(inventory.bytes)),
+    }
+    fields.items("size", &items, ", ")
+}
+
+/// Writes whether the session resumes, and the number of findings by severity.
+fn write_findings(fields: &mut FieldWriter<'_>, findings: &[Finding], hints: &InfoHints) -> io::Result<()> {
+    let (style, text) = verdict(findings);
+    let count = |severity: Severity| {
+        let n = findings.iter().filter(|finding| finding.severity == severity).count();
+        (n > 0).then(|| format!("{} {}", format_count(n as u64), severity.word()))
+    };
+    let counts: Vec<String> =
+        [Severity::Refusal, Severity::Loss, Severity::Harmless].into_iter().filter_map(count).collect();
+    let counts =
+        if counts.is_empty() { String::new() } else { format!(" (findings: {})", counts.join(", ")) };
+    fields.text("check", style, &format!("{text}{counts}"))?;
+    if let Some(hint) = hints.findings.as_ref().filter(|_| !findings.is_empty()) {
+        fields.text("", Style::Dim, hint)?;
+    }
+    if let Some(resume) = &hints.resume {
+        fields.lines("resume", Style::Plain, [resume.clone()])?;
+    }
+    Ok(())
+}
+
+/// Returns counts, largest first.
+fn sorted(counts: &BTreeMap<String, u64>) -> Vec<(&String, u64)> {
+    let mut counts: Vec<_> = counts.iter().map(|(name, &n)| (name, n)).filter(|&(_, n)| n > 0).collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    counts
+}
+
+/// Writes the counts of several sessions together.
+pub fn write_total(
+    out: &mut dyn Write,
+    sessions: usize,
+    total: &Inventory,
+    look: &DisplayOptions,
+) -> io::Result<()> {
+    let head = format!("{} in total", plural(sessions as u64, "session"));
+    writeln!(out, "{}\n", look.paint(Style::Title, head))?;
+    let mut fields = FieldWriter { out, look, label_width: LABEL };
+    let names = |counts: &BTreeMap<String, u64>| {
+        let real =
+            sorted(counts).into_iter().filter(|(name, _)| !matches!(name.as_str(), "None" | "<synthetic>"));
+        first_items(real.map(|(name, _)| look.sanitize_line(name)).collect())
+    };
+    fields.items("models", &names(&total.models), ", ")?;
+    fields.items("clients", &names(&total.versions), ", ")?;
+    write_content(&mut fields, total)?;
+    write_usage(&mut fields, &total.usage)?;
+    write_size(&mut fields, total)?;
+    match defects_of(total) {
+        0 => Ok(()),
+        n => fields.text("defects", Style::Error, &format!("{} in the files", format_count(n))),
+    }
+}
+
+/// Writes everything that was counted: entries, blocks, links, bytes and defects.
+pub fn write_statistics(out: &mut dyn Write, inventory: &Inventory, look: &DisplayOptions) -> io::Result<()> {
+    writeln!(out, "{}", look.paint(Style::Title, "Statistics"))?;
+    let mut fields = FieldWriter { out, look, label_width: WIDE_LABEL };
+    let entries: u64 = inventory.entries.values().sum();
+    let lines = format!("{}, {} entries", plural(inventory.lines, "line"), format_count(entries));
+    fields.text("file", Style::Plain, &format!("{} bytes, {lines}", format_count(inventory.bytes)))?;
+    let messages = &inventory.messages;
+    let assistant = messages.assistant + messages.assistant_without_id;
+    let text = format!("{} user, {} assistant", format_count(messages.user), format_count(assistant));
+    fields.text("messages", Style::Plain, &text)?;
+    write_counts(&mut fields, "entries", &inventory.entries)?;
+    write_counts(&mut fields, "system", &inventory.system)?;
+    write_counts(&mut fields, "blocks", &inventory.blocks)?;
+    write_calls(&mut fields, &inventory.tool_calls)?;
+    write_counts(&mut fields, "models", &inventory.models)?;
+    write_counts(&mut fields, "versions", &inventory.versions)?;
+    write_counts(&mut fields, "stop reasons", &inventory.stop_reasons)?;
+    write_links(&mut fields, &inventory.chain, inventory.forks)?;
+    write_exact_usage(&mut fields, &inventory.usage)?;
+    write_counts(&mut fields, "unknown types", &inventory.unknown.types)?;
+    write_counts(&mut fields, "unknown fields", &inventory.unknown.fields)?;
+    write_byte_shares(&mut fields, inventory)?;
+    write_defects(&mut fields, inventory)
+}
+
+/// The width of the labels of the statistics.
+const WIDE_LABEL: usize = 14;
 
 /// Returns the number of defects, listed or not.
 fn defects_of(inventory: &Inventory) -> u64 {
     inventory.defects.len() as u64 + inventory.defects_omitted
 }
 
-/// Writes the size of a session and the shape of its conversation.
-fn write_sizes(out: &mut dyn Write, look: &DisplayOptions, inventory: &Inventory) -> io::Result<()> {
-    let entries: u64 = inventory.entries.values().sum();
-    let mut facts = vec![
-        format_bytes(inventory.bytes),
-        plural(inventory.lines, "line").to_string(),
-        format!("{} {}", format_count(entries), if entries == 1 { "entry" } else { "entries" }),
-        plural(inventory.turns, "turn").to_string(),
-        plural(inventory.tips, "path").to_string(),
-    ];
-    for (n, word) in
-        [(inventory.forks, "fork"), (inventory.compactions, "compaction"), (inventory.subagents, "subagent")]
-    {
-        if n > 0 {
-            facts.push(plural(n, word).to_string());
-        }
-    }
-    if defects_of(inventory) > 0 {
-        facts.push(look.paint(Style::Error, plural(defects_of(inventory), "defect")));
-    }
-    writeln!(out, "  {}", facts.join(" · "))
-}
-
-fn write_calls(out: &mut dyn Write, look: &DisplayOptions, calls: &ToolCallCounts) -> io::Result<()> {
+fn write_calls(fields: &mut FieldWriter<'_>, calls: &ToolCallCounts) -> io::Result<()> {
     let mut text = format!("{}, {} with a result", format_count(calls.total), format_count(calls.paired));
     if !calls.orphan_uses.is_empty() {
         text += &format!(", {} without", calls.orphan_uses.len());
@@ -74,12 +286,12 @@ fn write_calls(out: &mut dyn Write, look: &DisplayOptions, calls: &ToolCallCount
     if !calls.orphan_results.is_empty() {
         text += &format!("; {} without a call", plural(calls.orphan_results.len() as u64, "result"));
     }
-    write_line(out, look, "tool calls", &text)?;
-    write_counts(out, look, "tools", &calls.by_name)
+    fields.text("tool calls", Style::Plain, &text)?;
+    write_counts(fields, "tools", &calls.by_name)
 }
 
-/// Writes the parents of entries by their position.
-fn write_links(out: &mut dyn Write, look: &DisplayOptions, chain: &LinkCounts) -> io::Result<()> {
+/// Writes the parents of entries by their position, and the forks.
+fn write_links(fields: &mut FieldWriter<'_>, chain: &LinkCounts, forks: u64) -> io::Result<()> {
     let links: BTreeMap<String, u64> = [
         ("parent is the previous entry", chain.previous),
         ("parent is another entry", chain.other),
@@ -88,132 +300,119 @@ fn write_links(out: &mut dyn Write, look: &DisplayOptions, chain: &LinkCounts) -
         ("parent not in the file", chain.dangling),
         ("linked across a compaction", chain.logical),
         ("linked by file order", chain.inferred),
+        ("forks", forks),
     ]
     .map(|(name, n)| (name.to_owned(), n))
     .into();
-    write_counts(out, look, "chain", &links)
+    write_counts(fields, "chain", &links)
 }
 
-/// Writes the first defects, and the number of others.
-fn write_defects(out: &mut dyn Write, look: &DisplayOptions, inventory: &Inventory) -> io::Result<()> {
-    let listed = &inventory.defects[..inventory.defects.len().min(MAX_DEFECTS)];
-    for defect in listed {
-        let text = format!("line {}: {}", defect.line, defect.detail);
-        write_line(out, look, "defect", &look.paint(Style::Error, look.sanitize_line(&text)))?;
+/// Writes the defects of the file. A total only counts them.
+fn write_defects(fields: &mut FieldWriter<'_>, inventory: &Inventory) -> io::Result<()> {
+    let look = fields.look;
+    let mut label = "defects";
+    for defect in &inventory.defects {
+        let text = look.sanitize_line(&format!("line {}: {}", defect.line, defect.detail));
+        fields.text(label, Style::Error, &text)?;
+        label = "";
     }
-    let more = defects_of(inventory) - listed.len() as u64;
-    let (name, text) = match listed {
-        _ if more == 0 => return Ok(()),
-        [] => ("defects", format!("{} in total", format_count(more))),
-        _ => ("", format!("and {} more", format_count(more))),
-    };
-    write_line(out, look, name, &look.paint(Style::Error, text))
+    match (inventory.defects_omitted, inventory.defects.is_empty()) {
+        (0, _) => Ok(()),
+        (n, true) => fields.text("defects", Style::Error, &format!("{} in total", format_count(n))),
+        (n, false) => fields.text("", Style::Error, &format!("and {} more", format_count(n))),
+    }
 }
 
-/// Maximum number of defects that are listed.
-const MAX_DEFECTS: usize = 20;
+/// Writes counts, largest first.
+fn write_counts(fields: &mut FieldWriter<'_>, label: &str, counts: &BTreeMap<String, u64>) -> io::Result<()> {
+    // A log can contain any number of distinct names; only the most frequent are listed.
+    const MAX_NAMES: usize = 100;
+    let counts = sorted(counts);
+    let look = fields.look;
+    let item = |(what, n): &(&String, u64)| format!("{} {}", look.sanitize_line(what), format_count(*n));
+    let mut items: Vec<String> = counts.iter().take(MAX_NAMES).map(item).collect();
+    if counts.len() > MAX_NAMES {
+        items.push(format!("{} more", counts.len() - MAX_NAMES));
+    }
+    fields.items(label, &items, ", ")
+}
 
-/// Writes one line per session.
-pub fn write_info_table(out: &mut dyn Write, infos: &[SessionInfo], look: &DisplayOptions) -> io::Result<()> {
-    let head = ["SIZE", "ENTRIES", "MESSAGES", "TURNS", "CALLS", "PATHS", "DEFECTS"];
-    writeln!(out, "{}", look.paint(Style::Dim, head.map(|h| pad_left(h, 8)).join(" ") + "  SESSION"))?;
-    for info in infos {
-        let i = &info.inventory;
-        let messages = i.messages.user + i.messages.assistant + i.messages.assistant_without_id;
-        let defects = defects_of(i);
-        let cells = [
-            format_bytes(i.bytes),
-            format_count(i.entries.values().sum()),
-            format_count(messages),
-            format_count(i.turns),
-            format_count(i.tool_calls.total),
-            format_count(i.tips),
-            if defects > 0 { format_count(defects) } else { String::new() },
-        ];
-        let cells = cells.map(|cell| pad_left(&cell, 8)).join(" ");
-        writeln!(out, "{cells}  {}", look.paint(Style::Id, look.sanitize_line(info.id.as_str())))?;
+fn write_exact_usage(fields: &mut FieldWriter<'_>, usage: &Usage) -> io::Result<()> {
+    if *usage == Usage::default() {
+        return Ok(());
+    }
+    let written = usage.cache_write_5m.saturating_add(usage.cache_write_1h);
+    let text = format!(
+        "{} in, {} out, {} written to cache, {} read from cache",
+        format_count(usage.input),
+        format_count(usage.output),
+        format_count(written),
+        format_count(usage.cache_read),
+    );
+    fields.text("tokens", Style::Plain, &text)
+}
+
+/// Writes the bytes by kind of content, with a bar for each share.
+fn write_byte_shares(fields: &mut FieldWriter<'_>, inventory: &Inventory) -> io::Result<()> {
+    let mut parts: Vec<_> = inventory.bytes_by.by_label().into_iter().filter(|&(_, n)| n > 0).collect();
+    parts.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let look = fields.look;
+    let room = fields.value_width().saturating_sub(36).min(20);
+    let mut label = "bytes";
+    for (what, n) in parts {
+        let share = n as f64 / inventory.bytes.max(1) as f64;
+        let bar = "█".repeat((share * room as f64).round() as usize);
+        let (name, size) = (pad(what, 18), pad_left(&format_bytes(n), 7));
+        let text = format!("{name} {size} {:>5.1} %  {}", share * 100.0, look.paint(Style::Abandoned, bar));
+        fields.lines(label, Style::Plain, [text.trim_end().to_owned()])?;
+        label = "";
     }
     Ok(())
 }
 
-fn write_line(out: &mut dyn Write, look: &DisplayOptions, name: &str, text: &str) -> io::Result<()> {
-    writeln!(out, "  {} {text}", look.paint(Style::Dim, pad(name, 14)))
+/// A column of the table of sessions: its head and its cell. The first are the most useful.
+type InfoColumn = (&'static str, fn(&Inventory) -> String);
+
+/// The columns, in the order in which they are shown.
+const COLUMNS: [InfoColumn; 7] = [
+    ("SIZE", |i| format_bytes(i.bytes)),
+    ("TURNS", |i| format_count(i.turns)),
+    ("BRANCHES", |i| format_count(i.tips)),
+    ("DEFECTS", |i| if defects_of(i) > 0 { format_count(defects_of(i)) } else { String::new() }),
+    ("MESSAGES", |i| format_count(i.messages.total())),
+    ("CALLS", |i| format_count(i.tool_calls.total)),
+    ("ENTRIES", |i| format_count(i.entries.values().sum())),
+];
+
+/// The width of a column.
+const CELL: usize = 8;
+/// The head of the ids.
+const ID_HEAD: &str = "SESSION";
+
+/// Returns the number of columns for ids: all of them if all cells fit next to it, or else as many as identify each
+/// session.
+fn id_columns(infos: &[SessionInfo], width: usize) -> usize {
+    let ids: Vec<&str> = infos.iter().map(|info| info.id.as_str()).collect();
+    let longest = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0);
+    if longest + COLUMNS.len() * (CELL + 1) <= width { longest } else { id_width(&ids).min(longest) }
 }
 
-/// Writes counts, largest first, on as many lines as they need.
-fn write_counts(
-    out: &mut dyn Write,
-    look: &DisplayOptions,
-    name: &str,
-    counts: &BTreeMap<String, u64>,
-) -> io::Result<()> {
-    let mut counts: Vec<(&String, &u64)> = counts.iter().filter(|&(_, &n)| n > 0).collect();
-    if counts.is_empty() {
-        return Ok(());
-    }
-    counts.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    // A log can contain any number of distinct names; only the most frequent are listed.
-    let more = counts.len().saturating_sub(MAX_NAMES);
-    counts.truncate(MAX_NAMES);
-    let width = look.width.unwrap_or(100).saturating_sub(18).max(20);
-    let mut name = name;
-    let mut text = String::new();
-    for (what, &n) in counts {
-        let item = format!("{} {}", look.sanitize_line(what), format_count(n));
-        let item_width = unicode_width::UnicodeWidthStr::width(item.as_str());
-        if !text.is_empty() && unicode_width::UnicodeWidthStr::width(text.as_str()) + item_width + 2 > width {
-            write_line(out, look, name, &text)?;
-            name = "";
-            text.clear();
-        }
-        if !text.is_empty() {
-            text += ", ";
-        }
-        text += &item;
-    }
-    if more > 0 {
-        text += &format!(" and {more} more");
-    }
-    write_line(out, look, name, &text)
-}
-
-/// Maximum number of names listed per category.
-const MAX_NAMES: usize = 100;
-
-fn write_usage(out: &mut dyn Write, look: &DisplayOptions, usage: &Usage) -> io::Result<()> {
-    if *usage == Usage::default() {
-        return Ok(());
-    }
-    let mut text = format!(
-        "{} in, {} out, {} written to cache, {} read from cache",
-        format_count(usage.input),
-        format_count(usage.output),
-        format_count(usage.cache_write_5m.saturating_add(usage.cache_write_1h)),
-        format_count(usage.cache_read),
-    );
-    if usage.web > 0 {
-        text += &format!(", {}", plural(usage.web, "web request"));
-    }
-    write_line(out, look, "tokens", &text)
-}
-
-/// Writes the bytes by kind of content, with a bar for each share.
-fn write_byte_shares(out: &mut dyn Write, look: &DisplayOptions, inventory: &Inventory) -> io::Result<()> {
-    let mut parts: Vec<_> = inventory.bytes_by.by_label().into_iter().filter(|&(_, n)| n > 0).collect();
-    parts.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
-    let mut name = "bytes";
-    for (what, n) in parts {
-        let share = n as f64 / inventory.bytes.max(1) as f64;
-        let bar = "█".repeat((share * 20.0).round() as usize);
-        let text = format!(
-            "{} {} {:>5.1} %  {}",
-            pad(what, 18),
-            pad_left(&format_bytes(n), 7),
-            share * 100.0,
-            look.paint(Style::Abandoned, bar)
-        );
-        write_line(out, look, name, text.trim_end())?;
-        name = "";
+/// Writes one line per session. Columns for which there is no room are left out, last ones first.
+pub fn write_info_table(out: &mut dyn Write, infos: &[SessionInfo], look: &DisplayOptions) -> io::Result<()> {
+    let width = layout_width(look);
+    let id_width = id_columns(infos, width).max(ID_HEAD.len());
+    let n = (width.saturating_sub(id_width) / (CELL + 1)).clamp(1, COLUMNS.len());
+    let columns = &COLUMNS[..n];
+    let id = |text: &str| {
+        let text: String = look.sanitize_line(text).chars().take(id_width).collect();
+        pad(&text, id_width)
+    };
+    let head: String = columns.iter().map(|(head, _)| format!(" {}", pad_left(head, CELL))).collect();
+    writeln!(out, "{}", look.paint(Style::Dim, id(ID_HEAD) + &head))?;
+    for info in infos {
+        let cell = |(_, cell): &InfoColumn| format!(" {}", pad_left(&cell(&info.inventory), CELL));
+        let cells: String = columns.iter().map(cell).collect();
+        writeln!(out, "{}{}", look.paint(Style::Id, id(info.id.as_str())), cells.trim_end())?;
     }
     Ok(())
 }

@@ -18,7 +18,10 @@
 //! Rejected: printing the model types as JSON, because every change of the model would change the output;
 //! relying on how one renderer parses Markdown, because renderers disagree on where code, HTML and links begin.
 
+mod call_summary;
 mod hidden;
+mod project_names;
+mod prose;
 mod rows;
 mod text;
 
@@ -26,6 +29,7 @@ mod check;
 mod clean;
 mod clone;
 mod export;
+mod fields;
 mod info;
 mod ls;
 mod preview;
@@ -33,22 +37,27 @@ mod repair;
 mod show;
 mod tree;
 
+pub use call_summary::{CallOutcome, CallSummary};
 pub use check::write_check;
 pub use clean::{write_clean, write_secrets};
 pub use clone::write_clone;
 pub use export::{
-    Document, DocumentLinks, Format, IndexRow, WriteImage, write as write_document, write_index,
+    Document, DocumentLinks, Format, IndexFormat, IndexRow, WriteImage, write as write_document, write_index,
 };
+pub use fields::write_wrapped;
 pub use hidden::{can_begin_hidden, is_hidden};
-pub use info::{write_info, write_info_table};
-pub use ls::write_ls;
+pub use info::{InfoHints, write_info_table, write_overview, write_statistics, write_total};
+pub use ls::{id_width, origin_label, short_id, write_ls};
 pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
-pub use repair::write_repair;
+pub use prose::StyledLine;
+pub use repair::{write_repair, write_repair_summary};
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, InventoryRow,
-    MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, SecretRow, SessionRow, SubagentRow, TokenSources,
-    TotalRow, TranscriptRow,
+    MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, ResumeRow, SecretRow, SessionRow, SubagentRow,
+    TokenSources, TotalRow, TranscriptRow,
 };
-pub use show::{ShowOptions, ToolDetail, write_conversation};
-pub use text::{DisplayOptions, Style, escape, format_ago, format_bytes, format_count, shell_word, truncate};
+pub use show::{NextStep, ShowOptions, ToolDetail, conversation_lines, write_conversation};
+pub use text::{
+    DisplayOptions, Style, escape, format_ago, format_bytes, format_count, plural, shell_word, truncate,
+};
 pub use tree::write_tree;

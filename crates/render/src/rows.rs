@@ -40,10 +40,16 @@ pub struct SessionRow<'a> {
     pub git_branch: Option<&'a str>,
     pub live: bool,
     pub defects: u64,
+    pub repository: Option<Cow<'a, str>>,
+    pub worktree: Option<&'a str>,
+    pub made_from: Option<&'a SessionId>,
+    pub made_by: Option<&'static str>,
+    pub made: Option<String>,
 }
 
 impl<'a> From<&'a SessionSummary> for SessionRow<'a> {
     fn from(session: &'a SessionSummary) -> Self {
+        let origin = session.origin.as_ref();
         Self {
             r#type: "session",
             id: &session.id,
@@ -69,8 +75,23 @@ impl<'a> From<&'a SessionSummary> for SessionRow<'a> {
             git_branch: session.git_branch.as_deref(),
             live: session.is_live,
             defects: session.defects,
+            repository: session.worktree.as_ref().map(|worktree| worktree.repository.to_string_lossy()),
+            worktree: session.worktree.as_ref().map(|worktree| worktree.name.as_str()),
+            made_from: origin.map(|origin| &origin.source),
+            made_by: origin.map(|origin| origin.kind.name()),
+            made: origin.and_then(|origin| origin.time).and_then(Time::to_iso),
         }
     }
+}
+
+/// The command that resumes a session, as `resume --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct ResumeRow<'a> {
+    pub r#type: &'static str,
+    pub id: &'a SessionId,
+    pub dir: Option<String>,
+    pub command: String,
 }
 
 /// The inventory of one session, as `info --json` prints it.

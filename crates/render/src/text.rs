@@ -32,12 +32,38 @@ pub enum Style {
     Abandoned,
     /// Errors and defects.
     Error,
+    /// Headings inside a text.
+    Heading,
+    /// Strongly emphasised text.
+    Strong,
+    /// Emphasised text.
+    Emphasis,
+    /// Deleted text.
+    Strike,
+    /// Code inside a sentence.
+    Code,
+    /// Links.
+    Link,
+    /// Keywords of a programming language.
+    Keyword,
+    /// String literals.
+    Literal,
+    /// Numbers in code.
+    Number,
+    /// Comments in code.
+    Comment,
+    /// Added lines.
+    Added,
+    /// Removed lines.
+    Removed,
     /// No particular role.
     Plain,
 }
 
 impl Style {
-    fn ansi(self) -> Ansi {
+    /// Returns its appearance. Only the 16 colours of the terminal's own palette are used, and of these only
+    /// those that are readable on a light and on a dark background.
+    pub fn ansi(self) -> Ansi {
         let color = |color: AnsiColor| Ansi::new().fg_color(Some(Color::Ansi(color)));
         match self {
             Self::Id => color(AnsiColor::Yellow),
@@ -47,8 +73,16 @@ impl Style {
             Self::Model => color(AnsiColor::Cyan).bold(),
             Self::Tool => color(AnsiColor::Magenta),
             Self::Active => color(AnsiColor::Green),
-            Self::Abandoned => color(AnsiColor::Blue),
-            Self::Error => color(AnsiColor::Red),
+            Self::Abandoned => color(AnsiColor::BrightBlue),
+            Self::Error | Self::Removed => color(AnsiColor::Red),
+            Self::Heading | Self::Strong => Ansi::new().bold(),
+            Self::Emphasis => Ansi::new().italic(),
+            Self::Strike => Ansi::new().strikethrough(),
+            Self::Code | Self::Number => color(AnsiColor::Cyan),
+            Self::Link => Ansi::new().underline(),
+            Self::Keyword => color(AnsiColor::Magenta),
+            Self::Literal | Self::Added => color(AnsiColor::Green),
+            Self::Comment => Ansi::new().dimmed().italic(),
             Self::Plain => Ansi::new(),
         }
     }
@@ -204,8 +238,34 @@ pub fn format_count(n: u64) -> String {
     out
 }
 
+/// Formats a number of tokens in three or four digits.
+pub(crate) fn format_amount(n: u64) -> String {
+    match n {
+        0..10_000 => format_count(n),
+        10_000..999_500 => format!("{:.0}k", n as f64 / 1e3),
+        999_500..999_500_000 => format!("{:.1}M", n as f64 / 1e6),
+        _ => format!("{:.1}G", n as f64 / 1e9),
+    }
+}
+
+/// Formats a duration by its two largest units.
+pub(crate) fn format_duration(seconds: i64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    let two = |large: i64, name: &str, small: i64, unit: &str| match small {
+        0 => format!("{large} {name}"),
+        _ => format!("{large} {name} {small} {unit}"),
+    };
+    match () {
+        () if days > 1 => two(days, "days", hours, "h"),
+        () if days == 1 => two(1, "day", hours, "h"),
+        () if hours > 0 => two(hours, "h", minutes, "min"),
+        () if minutes > 0 => format!("{minutes} min"),
+        () => format!("{seconds} s"),
+    }
+}
+
 /// Formats a number and a noun that agrees with it.
-pub(crate) fn plural(n: u64, word: &str) -> impl Display {
+pub fn plural(n: u64, word: &str) -> impl Display {
     struct Plural<'w>(u64, &'w str);
     impl Display for Plural<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -281,6 +341,13 @@ mod tests {
             [0, 999, 1000, 9_949, 9_960, 999_499, 999_500, 3_800_000_000].map(format_bytes).into();
         assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB", "3.8 GB"]);
         assert_eq!([0, 12, 123, 1234, 1_234_567].map(format_count), ["0", "12", "123", "1,234", "1,234,567"]);
+    }
+
+    #[test]
+    fn amounts_and_durations_are_rounded() {
+        assert_eq!([7, 9_999, 38_211, 1_234_567].map(format_amount), ["7", "9,999", "38k", "1.2M"]);
+        let times = [5, 90, 3_600, 5_880, 90_000, 200_000].map(format_duration);
+        assert_eq!(times, ["5 s", "1 min", "1 h", "1 h 38 min", "1 day 1 h", "2 days 7 h"]);
     }
 
     #[test]

@@ -8,10 +8,14 @@ use std::io::{self, Write};
 use rethread_model::{PathSummary, Reader, Session, StepId, StepKind, Table, Time, heading};
 use rustc_hash::FxHashMap;
 
-use crate::text::{DisplayOptions, Style, plural};
+use unicode_width::UnicodeWidthStr;
+
+use crate::text::{DisplayOptions, Style, plural, truncate};
 
 /// Maximum depth of nested branches that is drawn.
 const MAX_DEPTH: usize = 12;
+/// Columns that a label keeps before other facts are left out.
+const MIN_LABEL: usize = 20;
 
 /// Writes the tree of a session. At most one of `paths` is active.
 pub fn write_tree(
@@ -128,48 +132,75 @@ impl<'a> TreeDrawing<'a> {
         branches_off: bool,
     ) -> io::Result<()> {
         let look = self.look;
-        let shown = depth.min(MAX_DEPTH);
+        let shown = depth.min(MAX_DEPTH).min(look.width.map_or(MAX_DEPTH, |columns| columns / 8));
+        let (mark, style) =
+            if self.active[start] { ("●", Style::Active) } else { ("○", Style::Abandoned) };
+        let ends = self.ends.get(&end).map(Vec::as_slice).unwrap_or_default();
+        let number = self.session.facts.nodes[self.session.tree.first_node(segment.prompt.unwrap_or(start))]
+            .message()
+            .map_or_else(String::new, |n| format!("#{n} "));
+        let mut facts = self.segment_facts(segment, ends);
+        let tags: Vec<(String, Style)> = ends.iter().map(|path| self.path_tag(path)).collect();
+        let tag_width: usize = tags.iter().map(|(tag, _)| 2 + tag.width()).sum();
+        let words = self.segment_label(start, segment);
+        // The path is never left out; in a narrow terminal it has a line of its own.
+        let used = shown * 2 + 2 + number.len();
+        let room = |facts: &[String], tags: usize| {
+            let facts = facts.iter().map(|fact| fact.width() + 3).sum::<usize>();
+            look.width.map_or(usize::MAX, |columns| columns.saturating_sub(used + facts + tags))
+        };
+        let wanted = words.width().min(MIN_LABEL);
+        while room(&facts, tag_width) < wanted && facts.len() > 1 {
+            facts.remove(0);
+        }
+        let is_split = room(&facts, tag_width) < wanted;
+        if is_split && room(&facts, 0) < wanted {
+            facts.clear();
+        }
+        let words = truncate(&words, room(&facts, if is_split { 0 } else { tag_width }).max(4));
         let bars = match (branches_off, shown) {
             (_, 0) => String::new(),
             (true, n) => "│ ".repeat(n - 1) + "├─",
             (false, n) => "│ ".repeat(n),
         };
-        let paths = self.ends.get(&end);
-        let active = self.active[start];
-        let (mark, style) = if active { ("●", Style::Active) } else { ("○", Style::Abandoned) };
-        let words = self.segment_label(start, segment);
-        let mut facts = Vec::new();
-        if segment.turns > 0 {
-            facts.push(plural(segment.turns, "turn").to_string());
+        let (bars, number) = (look.paint(Style::Dim, bars), look.paint(Style::Dim, number));
+        let facts = facts.join(" · ");
+        let facts = if facts.is_empty() { facts } else { format!("  {}", look.paint(Style::Dim, facts)) };
+        write!(out, "{bars}{} {number}{words}{facts}", look.paint(style, mark))?;
+        for (tag, style) in &tags {
+            if is_split {
+                write!(out, "\n{}", look.paint(Style::Dim, "│ ".repeat(shown)))?;
+            }
+            let tag = look.truncate(tag, shown * 2 + 2);
+            write!(out, "  {}", look.paint(*style, tag))?;
         }
+        writeln!(out)
+    }
+
+    /// Returns the counts of a segment and the age of its end.
+    fn segment_facts(&self, segment: &TreeSegment, ends: &[&PathSummary]) -> Vec<String> {
+        let mut facts = Vec::new();
         if segment.compactions > 0 {
             facts.push(plural(segment.compactions, "compaction").to_string());
         }
-        let (mut tags, mut tag_width) = (Vec::new(), 0);
-        let paths_have_active = self.ends.values().flatten().any(|path| path.path.active);
-        for path in paths.into_iter().flatten() {
-            let mut tag = format!("path {} {}", path.n, path.status);
-            if path.path.main && !path.path.active && paths_have_active {
-                tag += " (the conversation; the client would resume elsewhere)";
-            }
-            if let Some(entry) = path.resumes_at.as_ref().filter(|_| path.path.resumes_before_end) {
-                tag += &format!(" (the client resumes at line {})", entry.line);
-            }
-            facts.push(look.format_ago(path.path.time));
-            tag_width += 2 + tag.chars().count();
-            tags.push(look.paint(if path.path.active { Style::Active } else { Style::Abandoned }, tag));
+        if segment.turns > 0 {
+            facts.push(plural(segment.turns, "turn").to_string());
         }
-        let facts = facts.join(" · ");
-        let used = shown * 2 + 4 + facts.chars().count() + tag_width;
-        let words = look.truncate(&words, used);
-        let tags = if tags.is_empty() { String::new() } else { format!("  {}", tags.join("  ")) };
-        writeln!(
-            out,
-            "{}{} {words}  {}{tags}",
-            look.paint(Style::Dim, bars),
-            look.paint(style, mark),
-            look.paint(Style::Dim, facts),
-        )
+        facts.extend(ends.iter().map(|path| self.look.format_ago(path.path.time)));
+        facts
+    }
+
+    /// Names a path and its status.
+    fn path_tag(&self, path: &PathSummary) -> (String, Style) {
+        let has_active = || self.ends.values().flatten().any(|path| path.path.active);
+        let mut tag = format!("path {} {}", path.n, path.status);
+        if path.path.main && !path.path.active && has_active() {
+            tag += " (the conversation; the client would resume elsewhere)";
+        }
+        if let Some(entry) = path.resumes_at.as_ref().filter(|_| path.path.resumes_before_end) {
+            tag += &format!(" (the client resumes at line {})", entry.line);
+        }
+        (tag, if path.path.active { Style::Active } else { Style::Abandoned })
     }
 
     fn segment_label(&self, start: StepId, segment: &TreeSegment) -> String {

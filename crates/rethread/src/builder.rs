@@ -100,6 +100,13 @@ impl LibraryBuilder {
     pub fn open(self) -> Library {
         let agents = Arc::new(SubagentIndex::with_skips(self.skips.clone()));
         let store = Store::new(self.roots).with_guard_roots(self.guard_roots).with_skips(self.skips);
-        Library { store, demo: None, agents, summaries: Arc::default(), progress: self.progress }
+        Library {
+            store,
+            demo: None,
+            is_demo: false,
+            agents,
+            summaries: Arc::default(),
+            progress: self.progress,
+        }
     }
 }

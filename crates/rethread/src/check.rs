@@ -90,11 +90,17 @@ impl Library {
     pub fn check(&self, source: &LogSource, options: &CheckOptions) -> Result<CheckReport, crate::Error> {
         let _turn = source.lock_if_large();
         let (session, _) = self.read(source)?;
-        let mut findings = check_session(&session, options);
-        if let Some(stale) = options.now.and_then(|now| stale_finding(source, now)) {
-            findings.push(stale);
-        }
+        let findings = options.findings(source, &session);
         Ok(CheckReport { session: source.id(), title: title(&session.facts, None), findings })
+    }
+}
+
+impl CheckOptions {
+    /// Returns the findings about a session and its file.
+    pub(crate) fn findings(&self, source: &LogSource, session: &Session) -> Vec<Finding> {
+        let mut findings = check_session(session, self);
+        findings.extend(self.now.and_then(|now| stale_finding(source, now)));
+        findings
     }
 }
 

@@ -207,9 +207,9 @@ impl Library {
     /// use rethread::{Library, RedactOptions};
     ///
     /// let library = Library::demo();
-    /// let sources = library.select(&[], None)?;
+    /// let sources = library.find("0000d005")?;
     /// for scan in library.secrets(&sources, &RedactOptions { secrets: true, ..Default::default() }) {
-    ///     assert!(scan?.found.is_empty());
+    ///     assert!(!scan?.found.is_empty());
     /// }
     /// # Ok::<(), rethread::Error>(())
     /// ```

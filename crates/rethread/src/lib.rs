@@ -126,6 +126,7 @@
 //! and locks (`store`), text and JSON output (`render`), flags and messages (the `rethread` program).
 
 mod builder;
+mod catalog;
 mod check;
 mod clean;
 mod clone;
@@ -133,6 +134,9 @@ mod demo;
 mod export;
 mod library;
 mod ls;
+mod naming;
+mod origin;
+mod overview;
 mod preview;
 mod progress;
 mod repair;
@@ -141,6 +145,7 @@ mod titles;
 mod transcript;
 
 pub use builder::LibraryBuilder;
+pub use catalog::Catalog;
 pub use check::{CheckOptions, ClientChoice};
 pub use clean::{CleanDestination, CleanError, CleanOptions, SecretScan};
 pub use clone::{
@@ -148,10 +153,11 @@ pub use clone::{
 };
 pub use export::{
     ExportError, ExportOptions, ExportStatus, Exported, ExportedDocument, ExportedFile, ExportedSubagent,
-    ExportedTranscript, PathChoice,
+    ExportedTranscript, FileNaming, PathChoice, ResumableLog, ResumeText,
 };
-pub use library::{Error, Library, LogSource, Selector};
+pub use library::{Error, Library, LogSource, Selector, config_root};
 pub use ls::{Listing, LsOptions, SortOrder};
+pub use naming::NewestSession;
 pub use preview::LazyPreview;
 pub use progress::Progress;
 pub use repair::{RepairDestination, RepairError};
@@ -173,16 +179,22 @@ pub use rethread_model::{
     BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom,
     EntryNo, EntryRef, Finding, FindingKind, Inventory, InventoryDefect, LinkCounts, ListedSubagent,
     MessageCounts, MessageEvent, MessageKind, MessageNo, MessageView, NodeId, NoteEvent, NoteView,
-    OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview, PreviewSummary, ReadWholeResult, Reader,
-    Refusal, ResultEvent, ResultPart, Session, SessionId, SessionInfo, SessionKind, SessionSummary, Severity,
-    SiblingPath, StepId, StepStream, SubagentEvent, SubagentNo, Time, Title, TitleSource, ToolCallCounts,
-    Transcript, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent,
-    TranscriptWriter, UnknownNames, Usage, VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage,
+    OriginKind, OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview, PreviewSummary,
+    ReadWholeResult, Reader, Refusal, ResultEvent, ResultPart, Session, SessionId, SessionInfo, SessionKind,
+    SessionOrigin, SessionOverview, SessionSummary, Severity, SiblingPath, StepId, StepStream, SubagentEvent,
+    SubagentNo, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
+    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage,
+    VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
 };
 #[doc(inline)]
 pub use rethread_render::Format;
 #[doc(inline)]
 pub use rethread_store::{FindError, Holder, PathRejection, SessionFile, SkippedPath, SkippedPaths};
+
+/// Compiles and runs the example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExample;
 
 /// The crates that this library is made of, for tools that need more than it offers.
 ///

@@ -4,9 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
-use rethread_model::{Facts, Session, SessionId, Time};
+use rethread_model::{Facts, Session, SessionId, SessionSummary};
 use rethread_store::{
     FindError, FoundSessions, SessionFile, SkippedPaths, Store, SubagentIndex, read_facts, read_facts_from,
     read_whole,
@@ -33,8 +32,16 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// The project of the current directory has no session.
-    #[error("no session in the current directory's project")]
+    /// Several sessions have a title that contains the name.
+    #[error("`{wanted}` matches the titles of {} sessions", .candidates.len())]
+    AmbiguousTitle {
+        /// The requested name.
+        wanted: String,
+        /// The sessions, newest first.
+        candidates: Vec<SessionSummary>,
+    },
+    /// There is no session at all.
+    #[error("there are no sessions")]
     NoLastSession {
         /// The directory.
         cwd: PathBuf,
@@ -69,9 +76,9 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Selector {
-    /// An id, the beginning of an id, or a path to a log or a directory of logs.
+    /// An id, the beginning of an id, a path to a log or a directory of logs, or a part of a title.
     Named(OsString),
-    /// The newest session of the project that a directory belongs to.
+    /// The newest session of the project that contains a directory; see [`Library::newest`].
     Last {
         /// The directory.
         cwd: PathBuf,
@@ -171,6 +178,8 @@ pub struct Library {
     pub(crate) store: Store,
     /// The built-in sample, used instead of directories.
     pub(crate) demo: Option<Vec<LogSource>>,
+    /// Set for the sample, built in or on disk.
+    pub(crate) is_demo: bool,
     pub(crate) agents: Arc<SubagentIndex>,
     pub(crate) summaries: Arc<SummaryCache>,
     pub(crate) progress: ProgressObserver,
@@ -200,19 +209,19 @@ impl Library {
     /// Opens a small sample that is built into the program.
     ///
     /// ```
-    /// assert_eq!(rethread::Library::demo().ls(&Default::default()).sessions.len(), 4);
+    /// assert_eq!(rethread::Library::demo().ls(&Default::default()).sessions.len(), 5);
     /// ```
     pub fn demo() -> Self {
-        Self { demo: Some(demo::sources()), ..Self::builder().open() }
+        Self { demo: Some(demo::sources()), is_demo: true, ..Self::builder().open() }
     }
 
-    /// Returns whether this is the built-in sample.
+    /// Returns whether this is the sample, built in or on disk.
     ///
     /// ```
     /// assert!(rethread::Library::demo().is_demo());
     /// ```
     pub fn is_demo(&self) -> bool {
-        self.demo.is_some()
+        self.is_demo
     }
 
     /// Returns the same library with an observer, which is called for each session that an operation on many sessions
@@ -255,13 +264,13 @@ impl Library {
         !self.store.projects().is_empty()
     }
 
-    /// Returns whether sessions were started in a directory.
+    /// Returns whether sessions were started in a directory or in a worktree of it.
     ///
     /// ```
     /// assert!(!rethread::Library::open(["/nowhere"]).has_project("/home/ada/kettle".as_ref()));
     /// ```
     pub fn has_project(&self, cwd: &Path) -> bool {
-        !self.store.projects_of(cwd).is_empty()
+        !self.store.projects_below(cwd).is_empty()
     }
 
     /// Returns the links and other non-regular files that were skipped so far.
@@ -287,8 +296,13 @@ impl Library {
     pub fn find(&self, selector: impl Into<Selector>) -> Result<Vec<LogSource>, Error> {
         match selector.into() {
             Selector::Bytes { name, bytes } => Ok(vec![LogSource::from_vec(&name, Path::new("-"), bytes)]),
-            Selector::Last { cwd } => self.last(&cwd).map(|source| vec![source]),
-            Selector::Named(wanted) => self.find_named(&wanted),
+            Selector::Last { cwd } => self.newest(&cwd).map(|newest| vec![newest.source]),
+            Selector::Named(wanted) => self.find_named(&wanted).or_else(|error| match error {
+                Error::Find(unknown @ FindError::NoMatch { .. }) => {
+                    self.find_one_titled(&wanted.to_string_lossy(), unknown).map(|source| vec![source])
+                }
+                error => Err(error),
+            }),
         }
     }
 
@@ -317,9 +331,10 @@ impl Library {
         }
     }
 
-    fn find_named(&self, wanted: &OsStr) -> Result<Vec<LogSource>, Error> {
+    /// Finds the logs with an id or at a path.
+    pub(crate) fn find_named(&self, wanted: &OsStr) -> Result<Vec<LogSource>, Error> {
         let in_demo = self.find_demo(wanted)?;
-        match (in_demo, self.is_demo() && !Path::new(wanted).exists()) {
+        match (in_demo, self.demo.is_some() && !Path::new(wanted).exists()) {
             (Some(source), _) => Ok(vec![source]),
             (None, true) => {
                 let wanted = wanted.to_string_lossy().into_owned();
@@ -348,39 +363,6 @@ impl Library {
                 Err(FindError::Ambiguous { wanted: wanted.to_owned(), candidates }.into())
             }
         }
-    }
-
-    /// Finds the newest session of the project of `cwd`, by its last entry.
-    ///
-    /// An entry is not newer than its file, up to the error of clocks, so files are read by their modification time,
-    /// newest first, until no other one can be newer. Usually that is a single file.
-    fn last(&self, cwd: &Path) -> Result<LogSource, Error> {
-        let mut sources = self.select(&[], Some(cwd.to_owned()))?;
-        sources.sort_by(|a, b| {
-            b.file.modified.cmp(&a.file.modified).then_with(|| a.file.path.cmp(&b.file.path))
-        });
-        let mut newest: Option<(Option<Time>, LogSource)> = None;
-        for source in sources {
-            let modified =
-                source.file.modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-            let modified = modified.and_then(|time| i64::try_from(time.as_millis()).ok());
-            let known = newest.as_ref().and_then(|(time, _)| *time).map(Time::millis);
-            if known
-                .zip(modified)
-                .is_some_and(|(known, modified)| known > modified.saturating_add(CLOCK_ERROR_MILLIS))
-            {
-                break;
-            }
-            let Some(time) = self.last_time_in(&source, cwd) else { continue };
-            // Of sessions with the same time, `ls` lists the one with the smaller path first.
-            let is_newer = |(other, found): &(Option<Time>, LogSource)| {
-                time > *other || time == *other && source.file.path < found.file.path
-            };
-            if newest.as_ref().is_none_or(is_newer) {
-                newest = Some((time, source));
-            }
-        }
-        newest.map(|(_, source)| source).ok_or_else(|| Error::NoLastSession { cwd: cwd.to_owned() })
     }
 
     /// Reads a session with its texts.
@@ -432,11 +414,15 @@ pub(crate) fn reject_non_log(source: &LogSource, facts: &Facts) -> Result<(), Er
     Ok(())
 }
 
-/// The largest difference between the clock of a client and that of a file system. FAT rounds to two seconds.
-const CLOCK_ERROR_MILLIS: i64 = 5000;
-
-/// Returns the config directory of a session, as in `<root>/projects/<project>/<id>.jsonl`.
-pub(crate) fn config_root(path: &Path) -> Option<PathBuf> {
+/// Returns the config directory of a session, as in `<root>/projects/<project>/<id>.jsonl`; `None` for a log that no
+/// client would find.
+///
+/// ```
+/// let root = rethread::config_root("/home/ada/.claude/projects/-x/1.jsonl".as_ref());
+/// assert_eq!(root, Some("/home/ada/.claude".into()));
+/// assert_eq!(rethread::config_root("/tmp/1.jsonl".as_ref()), None);
+/// ```
+pub fn config_root(path: &Path) -> Option<PathBuf> {
     let projects = path.parent()?.parent()?;
     projects
         .parent()

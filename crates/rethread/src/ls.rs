@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Facts, Session, SessionKind, SessionSummary, Time, title};
-use rethread_store::{FindError, LiveClient, SessionFile, project_dir_name};
+use rethread_model::{
+    Client, Facts, MessageCounts, OriginKind, Session, SessionKind, SessionOrigin, SessionSummary, Severity,
+    Time, Worktree, harmful_findings, title,
+};
+use rethread_store::{
+    FindError, Holder, LiveClient, SessionFile, client_worktree, is_project_dir_for, project_dir_name,
+};
+use rustc_hash::FxHashMap;
 
 use crate::library::{Library, LogSource, Selector};
+use crate::origin::read_origin;
 use crate::titles::{self, TitleInFile};
 
 /// Options of a listing.
@@ -31,10 +37,12 @@ pub struct LsOptions {
     pub projects: Vec<OsString>,
     /// Include subagents, headless runs and files without a conversation.
     pub agents: bool,
-    /// Only sessions with entries since then.
+    /// Only sessions with entries since then, or made since then from another.
     pub since: Option<Time>,
     /// The order of the sessions.
     pub sort: SortOrder,
+    /// Check each session against the clients in use ([`SessionSummary::severity`]).
+    pub check: bool,
 }
 
 impl LsOptions {
@@ -94,6 +102,17 @@ impl LsOptions {
         self
     }
 
+    /// Checks each session against the clients in use, as [`Library::check`] does.
+    ///
+    /// ```
+    /// let options = rethread::LsOptions::new().check(true);
+    /// assert!(rethread::Library::demo().ls(&options).sessions.iter().all(|session| session.severity.is_some()));
+    /// ```
+    pub fn check(mut self, check: bool) -> Self {
+        self.check = check;
+        self
+    }
+
     /// Sorts the sessions.
     ///
     /// ```
@@ -127,6 +146,8 @@ pub struct Listing {
     pub sessions: Vec<SessionSummary>,
     /// Numbers of hidden subagents, headless runs and files without a conversation.
     pub hidden: Vec<(SessionKind, usize)>,
+    /// The number of logs that are older than requested.
+    pub older: usize,
     /// Requested projects that were not found.
     pub missing: Vec<OsString>,
     /// Files that could not be read.
@@ -134,18 +155,18 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Returns whether nothing was found, not even hidden sessions.
+    /// Returns whether nothing was found, not even hidden or older sessions.
     ///
     /// ```
     /// assert!(rethread::Library::open(["/nowhere"]).ls(&Default::default()).is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.hidden.iter().all(|(_, n)| *n == 0)
+        self.sessions.is_empty() && self.older == 0 && self.hidden.iter().all(|(_, n)| *n == 0)
     }
 }
 
 /// The kinds of files that are counted, not listed, unless asked for.
-const HIDDEN_KINDS: [SessionKind; 5] = [
+pub(crate) const HIDDEN_KINDS: [SessionKind; 5] = [
     SessionKind::Agent,
     SessionKind::Headless,
     SessionKind::Empty,
@@ -176,7 +197,7 @@ impl Library {
         let scanned: Vec<Result<ScannedSession, crate::Error>> = sources
             .par_iter()
             .map(|source| {
-                let scanned = scan(self, source, &live);
+                let scanned = scan(self, source, options, &live);
                 self.progress.report(source);
                 scanned
             })
@@ -189,27 +210,48 @@ impl Library {
             }
         }
         titles::apply_other_summaries(found.iter_mut().map(|scanned| &mut scanned.title_in_file));
+        let mut worktrees: FxHashMap<String, Option<Worktree>> = FxHashMap::default();
         for ScannedSession { mut summary, title_in_file } in found {
             summary.title = title_in_file.title;
-            if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd))
-                || options.since.is_some_and(|since| summary.modified < Some(since))
-            {
+            if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd)) {
+                continue;
+            }
+            if options.since.is_some_and(|since| summary.recency() < Some(since)) {
+                listing.older += 1;
                 continue;
             }
             match listing.hidden.iter_mut().find(|(kind, _)| *kind == summary.kind) {
                 Some((_, n)) if !options.agents => *n += 1,
-                _ => listing.sessions.push(summary),
+                _ => {
+                    summary.worktree = self.worktree_of(&summary, &mut worktrees);
+                    listing.sessions.push(summary);
+                }
             }
         }
         listing.sessions.sort_by(|a, b| {
             let order = match options.sort {
-                SortOrder::Recent => b.modified.cmp(&a.modified),
+                SortOrder::Recent => b.recency().cmp(&a.recency()),
                 SortOrder::Size => b.bytes.cmp(&a.bytes),
                 SortOrder::Turns => b.turns.cmp(&a.turns),
             };
             order.then_with(|| a.path.cmp(&b.path))
         });
         listing
+    }
+
+    /// Returns the worktree of a session. Most sessions share their directory with others.
+    fn worktree_of(
+        &self,
+        session: &SessionSummary,
+        known: &mut FxHashMap<String, Option<Worktree>>,
+    ) -> Option<Worktree> {
+        let cwd = session.cwd.as_ref().filter(|_| !self.is_demo())?;
+        if let Some(worktree) = known.get(cwd) {
+            return worktree.clone();
+        }
+        let worktree = rethread_store::worktree_of(Path::new(cwd));
+        known.insert(cwd.clone(), worktree.clone());
+        worktree
     }
 
     /// Returns the number of bytes that [`Library::ls`] would read.
@@ -221,19 +263,53 @@ impl Library {
         self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
     }
 
-    /// Returns the time of the last entry of a log; `None` if it is not a session that is listed for `cwd`.
-    pub(crate) fn last_time_in(&self, source: &LogSource, cwd: &Path) -> Option<Option<Time>> {
-        let summary = scan(self, source, &BTreeMap::new()).ok()?.summary;
-        let is_listed = !HIDDEN_KINDS.contains(&summary.kind) && !is_of_other_project(&summary, cwd);
-        is_listed.then_some(summary.modified)
+    /// Returns the directory in which clients find a session. A session that was moved to another project does not
+    /// record it; then it is the directory of another session of the project.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// let summary = library.find_one("0000d001")?.summary()?;
+    /// assert_eq!(library.resume_dir(&summary), summary.resume_dir);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn resume_dir(&self, session: &SessionSummary) -> Option<PathBuf> {
+        session.resume_dir.clone().or_else(|| {
+            let project = session.path.parent().filter(|_| !self.is_demo())?;
+            let neighbours = self.store.sessions_in(project, false);
+            neighbours.iter().find_map(|file| resume_dir_in(file, &rethread_store::read_facts(file).ok()?.0))
+        })
     }
 
-    fn sources_in_scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
+    /// Returns a process that has a session open, or may have it open.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// assert!(library.holder(&library.find_one("0000d001")?).is_none());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn holder(&self, source: &LogSource) -> Option<Holder> {
+        self.store.holder(&source.file).filter(|_| source.bytes.is_none())
+    }
+
+    /// Summarises a log; returns `None` if it is not a session that is listed for a directory or for all.
+    pub(crate) fn listed_summary(
+        &self,
+        source: &LogSource,
+        project: Option<&Path>,
+    ) -> Option<SessionSummary> {
+        let scanned = scan(self, source, &LsOptions::default(), &BTreeMap::new()).ok()?;
+        let summary = SessionSummary { title: scanned.title_in_file.title, ..scanned.summary };
+        let is_listed = !HIDDEN_KINDS.contains(&summary.kind)
+            && !project.is_some_and(|project| is_of_other_project(&summary, project));
+        is_listed.then_some(summary)
+    }
+
+    pub(crate) fn sources_in_scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
         if let Some(demo) = &self.demo {
             return self.demo_scope(demo, options, listing);
         }
         if let Some(cwd) = &options.cwd {
-            return self.logs_of(&self.store.projects_of(cwd));
+            return self.logs_of(&self.store.projects_below(cwd));
         }
         if options.projects.is_empty() {
             return self.logs_of(&self.store.projects());
@@ -277,7 +353,7 @@ impl Library {
     /// ```
     /// let library = rethread::Library::demo();
     /// assert_eq!(library.select(&["0000d001".into(), "almanac".into()], None)?.len(), 3);
-    /// assert_eq!(library.select(&[], None)?.len(), 4);
+    /// assert_eq!(library.select(&[], None)?.len(), 5);
     /// # Ok::<(), rethread::Error>(())
     /// ```
     pub fn select(&self, wanted: &[Selector], cwd: Option<PathBuf>) -> Result<Vec<LogSource>, crate::Error> {
@@ -297,22 +373,46 @@ impl Library {
                 let roots = self.store.roots().to_vec();
                 return Err(FindError::NoMatch { wanted: text.into_owned(), roots }.into());
             }
-            match self.find(wanted) {
-                Ok(found) => sources.extend(found),
-                Err(error) if !matches!(error, crate::Error::Find(FindError::NoMatch { .. })) => {
-                    return Err(error);
-                }
-                Err(error) => {
-                    let options = LsOptions::new().project(wanted);
-                    let found = self.sources_in_scope(&options, &mut Listing::default());
-                    if found.is_empty() {
-                        return Err(error);
-                    }
-                    sources.extend(found);
-                }
-            }
+            sources.extend(self.select_named(wanted)?);
         }
         Ok(sources)
+    }
+
+    /// Finds the logs of an id, a path, a project of this name, a single session with this in its title, or projects
+    /// with this in their names; the first that exists. So a project is not mistaken for a word in a title, nor a
+    /// title for a part of some project's name.
+    fn select_named(&self, wanted: &OsStr) -> Result<Vec<LogSource>, crate::Error> {
+        let unknown = match self.find_named(wanted) {
+            Err(crate::Error::Find(unknown @ FindError::NoMatch { .. })) => unknown,
+            found => return found,
+        };
+        let projects = self.sources_in_scope(&LsOptions::new().project(wanted), &mut Listing::default());
+        if !projects.is_empty() && self.is_project_name(wanted) {
+            return Ok(projects);
+        }
+        match self.find_one_titled(&wanted.to_string_lossy(), unknown) {
+            Ok(source) => Ok(vec![source]),
+            Err(crate::Error::Find(FindError::NoMatch { .. })) if !projects.is_empty() => Ok(projects),
+            // Several titles: whoever meant one of them did not mean a project.
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether a project has this name, as far as the names of project directories tell.
+    fn is_project_name(&self, wanted: &OsStr) -> bool {
+        let ending = format!("-{}", project_dir_name(&wanted.to_string_lossy()).to_lowercase());
+        let has_name = |project: &str| project.to_lowercase().ends_with(&ending);
+        match &self.demo {
+            Some(demo) => demo
+                .iter()
+                .filter_map(|source| source.facts().ok())
+                .any(|(facts, _)| facts.cwds.first().is_some_and(|cwd| has_name(&project_dir_name(cwd)))),
+            None => self
+                .store
+                .projects()
+                .iter()
+                .any(|dir| dir.file_name().is_some_and(|name| has_name(&name.to_string_lossy()))),
+        }
     }
 
     /// Finds the sessions of a project by its directory, its name or a part of it, or the logs below any
@@ -347,16 +447,20 @@ impl Library {
     }
 }
 
-/// Returns whether a session began in another directory with the same encoded name (`/a/b-c` and `/a/b/c`).
-fn is_of_other_project(session: &SessionSummary, cwd: &Path) -> bool {
+/// Returns whether a session began in another directory with the same encoded name (`/a/b-c` and `/a/b/c`), or in a
+/// worktree of such a directory.
+pub(crate) fn is_of_other_project(session: &SessionSummary, cwd: &Path) -> bool {
     let Some(theirs) = &session.cwd else { return false };
     let ours = cwd.to_string_lossy();
-    *theirs != ours && project_dir_name(theirs) == project_dir_name(&ours)
+    let is_other = |theirs: &str| theirs != ours && project_dir_name(theirs) == project_dir_name(&ours);
+    let repository = client_worktree(theirs).map(|worktree| worktree.repository);
+    is_other(theirs) || repository.is_some_and(|repository| is_other(&repository.to_string_lossy()))
 }
 
 fn scan(
     library: &Library,
     source: &LogSource,
+    options: &LsOptions,
     live: &BTreeMap<String, LiveClient>,
 ) -> Result<ScannedSession, crate::Error> {
     let _turn = source.lock_if_large();
@@ -369,6 +473,12 @@ fn scan(
     }
     summary.subagents += library.agents_of(source).len() as u64;
     summary.is_live = live.contains_key(&source.file.id);
+    source.add_origin_to(&mut summary);
+    if options.check && (options.agents || !HIDDEN_KINDS.contains(&summary.kind)) {
+        let findings = harmful_findings(&session, &Client::IN_USE);
+        let worst = findings.iter().map(|finding| finding.severity).max();
+        summary.severity = Some(worst.unwrap_or(Severity::Harmless));
+    }
     Ok(ScannedSession { summary, title_in_file })
 }
 
@@ -386,7 +496,7 @@ impl LogSource {
     }
 }
 
-fn summarise(session: &Session, source: &LogSource, bytes: u64) -> SessionSummary {
+pub(crate) fn summarise(session: &Session, source: &LogSource, bytes: u64) -> SessionSummary {
     let facts = &session.facts;
     let last = facts.time_span.map(|(_, last)| last);
     let answered = |model: &str| model != "<synthetic>" && model != "None";
@@ -396,12 +506,13 @@ fn summarise(session: &Session, source: &LogSource, bytes: u64) -> SessionSummar
         kind: kind_of(facts, &source.file),
         title: title(facts, None),
         cwd: facts.cwds.first().map(str::to_owned),
+        resume_dir: resume_dir_in(&source.file, facts),
         first_prompt: facts.first_prompt.clone(),
         created: facts.time_span.map(|(first, _)| first),
-        modified: last.or_else(|| Some(Time::from_millis(millis(source.file.modified?)?))),
+        modified: last.or_else(|| Time::from_system(source.file.modified?)),
         bytes,
         entries: facts.locations.len() as u64,
-        messages: facts.messages.len() as u64,
+        messages: MessageCounts::new(facts).total(),
         turns: session.turns() as u64,
         tool_calls: facts.calls.len() as u64,
         paths: session.paths(Client::NEWEST).len() as u64,
@@ -412,11 +523,28 @@ fn summarise(session: &Session, source: &LogSource, bytes: u64) -> SessionSummar
         git_branch: facts.git_branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
         is_live: false,
         defects: session.defects().len() as u64 + facts.defects_omitted,
+        worktree: None,
+        origin: facts.forked_from.as_deref().map(|from| SessionOrigin {
+            source: from.into(),
+            kind: OriginKind::Fork,
+            time: None,
+            directory: None,
+        }),
+        severity: None,
     }
 }
 
-fn millis(time: SystemTime) -> Option<i64> {
-    i64::try_from(time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis()).ok()
+/// Returns the first directory that a log records and whose project contains the log. A clone that was put into another
+/// project records its directory in a sidecar.
+pub(crate) fn resume_dir_in(file: &SessionFile, facts: &Facts) -> Option<PathBuf> {
+    let project = file.dir_name();
+    // A directory of another machine, or one that a log makes up, may not be a path here.
+    let is_found_in = |dir: &str| Path::new(dir).is_absolute() && is_project_dir_for(&project, dir);
+    let recorded = facts.cwds.iter().map(|(cwd, _)| cwd).find(|cwd| is_found_in(cwd));
+    recorded.map(PathBuf::from).or_else(|| {
+        let directory = read_origin(file)?.directory?;
+        is_found_in(&directory).then(|| directory.into())
+    })
 }
 
 fn kind_of(facts: &Facts, file: &SessionFile) -> SessionKind {

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rethread_edit::{Repaired, RepairedLog};
-use rethread_model::SessionId;
+use rethread_model::{OriginKind, SessionId};
 use rethread_store::{ConfinedPath, Holder, ReplaceError};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::library::{Library, LogSource};
+use crate::origin::write_origin;
 
 /// The destination of a repaired session.
 #[derive(Debug, Clone, Default)]
@@ -104,6 +105,8 @@ impl Library {
             rethread_store::remove_tree(&side_dir);
             failed(&path, e)
         })?;
+        // A repaired session whose source is not recorded is complete.
+        let _ = write_origin(&path, &source.file.id, OriginKind::Repair, None);
         Ok(RepairedLog { path, id: Some(SessionId::from(id)), backup: None })
     }
 

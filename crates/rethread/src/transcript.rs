@@ -1,5 +1,7 @@
 //! Transcripts of a session: a choice of path and messages, with the earlier files, subagents and header.
 
+use std::path::PathBuf;
+
 use rethread_model::{
     BranchPoint, CallId, CallSidecars, Client, MessageKind, MessageNo, PathIndex, PathSummary, Session,
     SiblingPath, StepId, StepNodes, StepStream, SubagentNo, Table, Transcript, TranscriptHeader,
@@ -11,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Error;
 use crate::library::{Library, LogSource};
+use crate::ls::resume_dir_in;
 use crate::session::{LoadedSession, RemovedLog, Subagent};
 use crate::titles::TitleInFile;
 
@@ -135,6 +138,8 @@ pub enum TranscriptError {
 pub struct LoadedTranscript {
     /// The line at which the client would continue, if that is not the end of this path.
     pub resume_line: Option<u32>,
+    /// The directory in which a client finds the session.
+    pub resume_dir: Option<PathBuf>,
     parts: Vec<LoadedPart>,
     header: TranscriptHeader,
     range: TranscriptRange,
@@ -218,21 +223,23 @@ impl Library {
         options: &TranscriptOptions,
     ) -> Result<LoadedTranscript, TranscriptError> {
         let loaded = self.load(source)?;
-        let rows: Table<PathIndex, _> = loaded.tree(options.client.unwrap_or(Client::NEWEST)).into();
-        let at = choose_path(&loaded, &rows, options)?;
-        let row = &rows[at];
+        let summaries: Table<PathIndex, _> = loaded.tree(options.client.unwrap_or(Client::NEWEST)).into();
+        let at = choose_path(&loaded, &summaries, options)?;
+        let summary = &summaries[at];
         let is_whole = options.turns.is_none() && options.from.is_none();
-        let earlier = if is_whole { self.earlier_sessions(&loaded, &row.path) } else { Vec::new() };
+        let earlier = if is_whole { self.earlier_sessions(&loaded, &summary.path) } else { Vec::new() };
         let mut parts: Vec<LoadedPart> = earlier
             .into_iter()
             .map(|before| LoadedPart::new(before.loaded, ShownSteps::Path(before.step)))
             .collect();
-        let own = LoadedPart::new(loaded, ShownSteps::Path(row.path.step));
-        let range = choose_messages(&own, row, options)?;
+        let own = LoadedPart::new(loaded, ShownSteps::Path(summary.path.step));
+        let range = choose_messages(&own, summary, options)?;
         parts.push(own);
-        let header = header(&parts, &rows, at);
-        let resume_line = resume_line(row, &rows);
-        Ok(LoadedTranscript { resume_line, parts, header, range, content: options.content })
+        let header = header(&parts, &summaries, at);
+        let resume_line = resume_line(summary, &summaries);
+        let own = &parts[parts.len() - 1].loaded;
+        let resume_dir = resume_dir_in(&own.source.file, &own.session.facts);
+        Ok(LoadedTranscript { resume_line, resume_dir, parts, header, range, content: options.content })
     }
 
     /// Reads the entries that a clone removed, if it kept them. Message numbers are those of the session that it
@@ -269,7 +276,14 @@ impl Library {
         if let Some(n) = n {
             range.only = Some(related_messages(&part, n)?);
         }
-        Ok(LoadedTranscript { resume_line: None, parts: vec![part], header, range, content })
+        Ok(LoadedTranscript {
+            resume_line: None,
+            resume_dir: None,
+            parts: vec![part],
+            header,
+            range,
+            content,
+        })
     }
 }
 
@@ -340,18 +354,18 @@ pub(crate) fn anchor_prefix(index: usize, is_own: bool) -> String {
 /// Finds the path to show, as an index.
 fn choose_path(
     loaded: &LoadedSession,
-    rows: &Table<PathIndex, PathSummary>,
+    summaries: &Table<PathIndex, PathSummary>,
     options: &TranscriptOptions,
 ) -> Result<PathIndex, TranscriptError> {
     if let TranscriptPath::Number(n) = options.path {
-        let found = rows.keys().find(|&path| rows[path].n == n);
-        return found.ok_or(TranscriptError::NoPath { n, paths: rows.len() });
+        let found = summaries.keys().find(|&path| summaries[path].n == n);
+        return found.ok_or(TranscriptError::NoPath { n, paths: summaries.len() });
     }
-    let main = rows.keys().find(|&path| rows[path].path.main).or(rows.keys().next_back());
+    let main = summaries.keys().find(|&path| summaries[path].path.main).or(summaries.keys().next_back());
     let Some(n) = options.from else { return main.ok_or(TranscriptError::NoConversation) };
     let layout = StepNodes::new(&loaded.session);
     let contains = |path: &PathIndex| {
-        let ends = (rows[*path].path.step, None);
+        let ends = (summaries[*path].path.step, None);
         StepStream::to_step(&loaded.session, &layout, loaded, ends, true).contains_message(n)
     };
     if let Some(main) = main.filter(contains) {
@@ -361,13 +375,16 @@ fn choose_path(
         return Err(TranscriptError::NoMessage { n, messages: loaded.session.facts.messages.len() });
     };
     let below = loaded.session.descendants_of(step);
-    rows.keys().rfind(|&path| below[rows[path].path.step]).ok_or(TranscriptError::NotOnAnyPath { n })
+    summaries
+        .keys()
+        .rfind(|&path| below[summaries[path].path.step])
+        .ok_or(TranscriptError::NotOnAnyPath { n })
 }
 
 /// Resolves the range of messages on a path.
 fn choose_messages(
     part: &LoadedPart,
-    row: &PathSummary,
+    summary: &PathSummary,
     options: &TranscriptOptions,
 ) -> Result<TranscriptRange, TranscriptError> {
     let mut range = TranscriptRange::default();
@@ -386,12 +403,10 @@ fn choose_messages(
     }
     if let Some(n) = options.from {
         if !steps.contains_message(n) {
-            return Err(TranscriptError::NotOnPath { n, path_n: row.n });
+            return Err(TranscriptError::NotOnPath { n, path_n: summary.n });
         }
         let from = steps.reading_start(n);
-        if let Some(turns) = &range.turns
-            && !turns.contains(&turn_of(part, from)?.max(usize::from(*turns.start() == 1)))
-        {
+        if range.turns.is_some() && !range.contains_turn(turn_of(part, from)?) {
             return Err(TranscriptError::NotInTurns { n });
         }
         range.from = Some(from);
@@ -444,28 +459,36 @@ fn related_messages(part: &LoadedPart, n: MessageNo) -> Result<FxHashSet<Message
 }
 
 /// Returns the line at which the client would continue, if that is not the end of this path.
-fn resume_line(shown: &PathSummary, rows: &Table<PathIndex, PathSummary>) -> Option<u32> {
-    let active = rows.iter().find(|row| row.path.active)?;
+fn resume_line(shown: &PathSummary, summaries: &Table<PathIndex, PathSummary>) -> Option<u32> {
+    let active = summaries.iter().find(|summary| summary.path.active)?;
     let is_elsewhere = active.n != shown.n || active.path.resumes_before_end;
     active.resumes_at.as_ref().filter(|_| is_elsewhere).map(|entry| entry.line)
 }
 
 /// Builds the header of a path whose last part is the session itself.
-fn header(parts: &[LoadedPart], rows: &Table<PathIndex, PathSummary>, at: PathIndex) -> TranscriptHeader {
-    let (own, row) = (&parts[parts.len() - 1].loaded, &rows[at]);
-    let paths: Vec<_> = rows.iter().map(|row| row.path.clone()).collect();
+fn header(
+    parts: &[LoadedPart],
+    summaries: &Table<PathIndex, PathSummary>,
+    at: PathIndex,
+) -> TranscriptHeader {
+    let (own, summary) = (&parts[parts.len() - 1].loaded, &summaries[at]);
+    let paths: Vec<_> = summaries.iter().map(|summary| summary.path.clone()).collect();
     let branchings = own.session.branch_points(&paths);
     let totals = TranscriptTotals::new(&transcript_parts(parts));
     let title = TitleInFile::new(&own.session.facts, &own.source.file).title.text;
-    let mut header =
-        SessionHeader::new(&own.session, &own.source.file).path_header(&title, row, rows.len(), &totals);
+    let mut header = SessionHeader::new(&own.session, &own.source.file).path_header(
+        &title,
+        summary,
+        summaries.len(),
+        &totals,
+    );
     if parts.len() > 1 {
         (header.messages, header.turns, header.compactions) =
             (totals.messages, totals.turns, totals.compactions);
     }
-    let resumes = row.resumes_at.as_ref().filter(|_| row.path.resumes_before_end);
+    let resumes = summary.resumes_at.as_ref().filter(|_| summary.path.resumes_before_end);
     header.resumes_at = resumes.and_then(|entry| entry.message);
-    header.siblings = sibling_paths(rows, &branchings, near(at, rows.len(), LISTED_AROUND));
+    header.siblings = sibling_paths(summaries, &branchings, near(at, summaries.len(), LISTED_AROUND));
     header
 }
 
@@ -506,7 +529,7 @@ impl SessionHeader {
     pub(crate) fn path_header(
         &self,
         title: &str,
-        row: &PathSummary,
+        summary: &PathSummary,
         paths: usize,
         totals: &TranscriptTotals,
     ) -> TranscriptHeader {
@@ -514,14 +537,14 @@ impl SessionHeader {
             session: self.id.clone(),
             title: title.to_owned(),
             project: self.project.clone(),
-            path_n: row.n,
+            path_n: summary.n,
             paths,
-            active: row.path.active,
-            fork_point: row.fork.as_ref().map(|entry| entry.uuid.clone()),
-            fork_message: row.fork.as_ref().and_then(|entry| entry.message),
-            compactions: row.compactions,
-            messages: row.messages,
-            turns: row.turns,
+            active: summary.path.active,
+            fork_point: summary.fork.as_ref().map(|entry| entry.uuid.clone()),
+            fork_message: summary.fork.as_ref().and_then(|entry| entry.message),
+            compactions: summary.compactions,
+            messages: summary.messages,
+            turns: summary.turns,
             span: totals.span,
             models: totals.models.clone(),
             versions: self.versions.clone(),
@@ -553,23 +576,23 @@ pub(crate) fn near(path: PathIndex, paths: usize, around: usize) -> impl Iterato
 
 /// Describes some paths of a session; a session with a single path lists none.
 pub(crate) fn sibling_paths(
-    rows: &Table<PathIndex, PathSummary>,
+    summaries: &Table<PathIndex, PathSummary>,
     branchings: &Table<PathIndex, Option<BranchPoint>>,
     listed: impl Iterator<Item = PathIndex>,
 ) -> Vec<SiblingPath> {
-    if rows.len() < 2 {
+    if summaries.len() < 2 {
         return Vec::new();
     }
     let sibling = |path: PathIndex| {
-        let (row, branching) = (&rows[path], branchings[path]);
+        let (summary, branching) = (&summaries[path], branchings[path]);
         SiblingPath {
-            n: row.n,
-            active: row.path.active,
+            n: summary.n,
+            active: summary.path.active,
             fork_message: branching.and_then(|b| b.message),
-            parent_path: branching.map(|b| rows[b.other_path].n),
-            messages: row.messages,
+            parent_path: branching.map(|b| summaries[b.other_path].n),
+            messages: summary.messages,
             messages_before_fork: branching.map_or(0, |b| b.messages_before),
-            last_prompt: row.last_prompt.as_deref().map(|words| truncate(words, 100)).unwrap_or_default(),
+            last_prompt: summary.last_prompt.as_deref().map(|words| truncate(words, 100)).unwrap_or_default(),
         }
     };
     listed.map(sibling).collect()

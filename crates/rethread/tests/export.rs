@@ -54,6 +54,32 @@ fn short(name: &str) -> String {
 }
 
 #[test]
+fn headings_of_turns_have_the_first_words_of_their_prompts() {
+    let home = Home::default();
+    let mut log = LogBuilder::new(1);
+    log.prompt(
+        "  Make it\n**async**, please, and rename everything that is named after the old behaviour of it",
+    );
+    log.answer("# Done\n\n## Details");
+    log.prompt("# [x](y) {#z} ##");
+    home.add("/home/user/app", &log);
+    let out = tempfile::tempdir().expect("a directory");
+    export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    let text = text(out.path(), "transcript_00000001-0000-4000-8000-000000000000.md");
+    let headings: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+    insta::assert_snapshot!(headings.join("\n"), @r#"
+    # CLAUDE CODE SESSION TRANSCRIPT
+    ## Turn 1: Make it \*\*async\*\*, please, and rename everything that is…
+    ### <a id="m1"></a>User · #1 · 2026-01-05 00:00:01
+    ### <a id="m2"></a>Assistant · claude-opus-5 · #2 · 2026-01-05 00:00:02
+    #### Done
+    ##### Details
+    ## Turn 2: \# \[x\](y) &#123;\#z&#125; \#\#
+    ### <a id="m3"></a>User · #3 · 2026-01-05 00:00:03
+    "#);
+}
+
+#[test]
 fn two_redos_give_three_documents_with_the_legacy_header() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));
@@ -64,7 +90,7 @@ fn two_redos_give_three_documents_with_the_legacy_header() {
     assert_eq!(
         names,
         [
-            "index.html".to_owned(),
+            "README.md".to_owned(),
             format!("transcript_{id}_path1_abandoned.md"),
             format!("transcript_{id}_path2_abandoned.md"),
             format!("transcript_{id}_path3.md"),
@@ -72,7 +98,11 @@ fn two_redos_give_three_documents_with_the_legacy_header() {
     );
     let head = |name: &str| {
         let text = text(out.path(), name);
-        text.lines().take_while(|line| !line.starts_with("- ")).map(|l| format!("{l}\n")).collect::<String>()
+        let head = text.split_once("\n\n- ").map_or("", |(head, _)| head);
+        // Every line but the last ends with a hard break.
+        let lines: Vec<&str> = head.lines().skip(2).collect();
+        assert!(lines.split_last().is_some_and(|(_, lines)| lines.iter().all(|line| line.ends_with("  "))));
+        head.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>()
     };
     insta::assert_snapshot!(head(&names[1]), @"
     # CLAUDE CODE SESSION TRANSCRIPT
@@ -351,11 +381,11 @@ fn foreign_index_is_not_overwritten() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));
     let out = tempfile::tempdir().expect("a directory");
-    fs::write(out.path().join("index.html"), "my site").expect("written");
+    fs::write(out.path().join("README.md"), "my project").expect("written");
     let force = ExportOptions { force: true, ..ExportOptions::default() };
     let exported = export(&home, out.path(), &force).expect("exported");
     assert!(matches!(exported.errors[..], [ExportError::ForeignFile { .. }]), "{:?}", exported.errors);
-    assert_eq!((exported.written, text(out.path(), "index.html")), (3, "my site".to_owned()));
+    assert_eq!((exported.written, text(out.path(), "README.md")), (3, "my project".to_owned()));
     // The next run recognises the documents.
     let again = export(&home, out.path(), &force).expect("exported");
     assert_eq!((again.written, again.unchanged), (0, 3));
@@ -504,7 +534,7 @@ fn export_recovers_from_a_killed_run() {
         record.remove("made_of");
     }
     fs::write(&note, claimed.to_string()).expect("written");
-    fs::remove_file(out.path().join("index.html")).expect("removed");
+    fs::remove_file(out.path().join("README.md")).expect("removed");
     let again = export(&home, out.path(), &ExportOptions::default()).expect("exported");
     assert_eq!((again.written, again.errors.len()), (3, 0));
     // A manifest entry outside the directory is rejected.
@@ -529,7 +559,7 @@ fn export_selects_paths_and_omits_thinking() {
     let (names, errors) = written(active);
     assert_eq!(
         (&*names, errors),
-        ("index.html subagents/00000002_1_inline.md transcript_00000001_path3.md transcript_00000002.md", 0)
+        ("README.md subagents/00000002_1_inline.md transcript_00000001_path3.md transcript_00000002.md", 0)
     );
     let second = ExportOptions { paths: PathChoice::Number(2), ..ExportOptions::default() };
     assert_eq!(written(second), ("transcript_00000001_path2_abandoned.md".to_owned(), 1));
@@ -546,11 +576,15 @@ fn assert_inert(markdown: &str) {
     let seen = rethread_testkit::markdown::parse_markdown(markdown);
     assert_eq!(seen.unexpected, [] as [String; 0]);
     let ours = seen.headings.iter().filter(|heading| heading.level <= 3);
-    let (messages, others): (Vec<_>, Vec<_>) = ours.partition(|heading| heading.text.contains(" · #"));
+    // The heading of a turn quotes its prompt; a forged one would have the number of another.
+    let (turns, ours): (Vec<_>, Vec<_>) = ours.partition(|heading| heading.text.starts_with("Turn "));
+    let numbers = turns.iter().map(|turn| turn.text[5..].split(':').next().unwrap_or_default().to_owned());
+    assert!(numbers.eq((1..=turns.len()).map(|n| n.to_string())), "{turns:?}");
+    let (messages, others): (Vec<_>, Vec<_>) = { ours }.into_iter().partition(|h| h.text.contains(" · #"));
     assert!(messages.len() > 40);
     assert!(messages.iter().all(|heading| !heading.text.contains("forged")), "{messages:?}");
     for other in others {
-        let known = ["CLAUDE CODE SESSION TRANSCRIPT", "Turn ", "User, while the model was busy"];
+        let known = ["CLAUDE CODE SESSION TRANSCRIPT", "User, while the model was busy"];
         assert!(known.iter().any(|known| other.text.starts_with(known)), "{other:?}");
         assert!(!other.text.contains("forged"), "{other:?}");
     }

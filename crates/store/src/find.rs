@@ -16,6 +16,7 @@ use crate::live::{
 };
 use crate::project::is_project_dir_for;
 use crate::skip::SkippedPaths;
+use crate::worktree::{client_worktree_prefix, linked_worktrees};
 
 /// A session's log on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +100,9 @@ impl SessionFile {
 
     /// Returns the name of the directory that contains the log.
     pub fn dir_name(&self) -> String {
-        let parent = self.path.parent().and_then(Path::file_name);
+        // A log in the current directory may be named without it.
+        let path = if self.path.is_relative() { std::path::absolute(&self.path).ok() } else { None };
+        let parent = path.as_ref().unwrap_or(&self.path).parent().and_then(Path::file_name);
         parent.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 }
@@ -242,6 +245,18 @@ impl Store {
         let cwd = cwd.to_string_lossy();
         let is_project = |dir: &PathBuf| {
             dir.file_name().is_some_and(|name| is_project_dir_for(&name.to_string_lossy(), &cwd))
+        };
+        self.projects().into_iter().filter(is_project).collect()
+    }
+
+    /// Returns the project directories of `cwd` and, if it is a git repository, those of its worktrees.
+    pub fn projects_below(&self, cwd: &Path) -> Vec<PathBuf> {
+        let mut dirs = vec![cwd.to_string_lossy().into_owned()];
+        dirs.extend(linked_worktrees(cwd).iter().map(|dir| dir.to_string_lossy().into_owned()));
+        let made_by_client = client_worktree_prefix(cwd);
+        let is_project = |dir: &PathBuf| {
+            let name = dir.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(&made_by_client) || dirs.iter().any(|cwd| is_project_dir_for(&name, cwd))
         };
         self.projects().into_iter().filter(is_project).collect()
     }

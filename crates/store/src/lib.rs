@@ -23,6 +23,7 @@ mod pipeline;
 mod project;
 mod read;
 mod skip;
+mod worktree;
 mod write;
 
 pub use confined::{ConfinedPath, PathRejection, open_regular};
@@ -35,8 +36,9 @@ pub use read::{
     find_uuids, log_contains, read_at, read_facts, read_facts_from, read_whole, scan_file, scan_to_length,
 };
 pub use skip::{SkippedPath, SkippedPaths};
+pub use worktree::{client_worktree, worktree_of};
 pub use write::{
     FileDigest, NewSession, ReplaceError, copy_files, copy_private, copy_side_dir, create_dir,
-    first_visible_file, hash_file, remove_file, remove_stale_parts, remove_tree, replace_session,
-    write_atomic, write_session,
+    create_private_tree, first_visible_file, hash_file, remove_file, remove_stale_parts, remove_tree,
+    replace_session, write_atomic, write_session,
 };

@@ -346,6 +346,51 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)
 }
 
+/// Creates a directory with the given files, for its owner only, and its missing parents. It gets its name when it is
+/// complete; returns whether it was created, which it is not if it already exists.
+pub fn create_private_tree(dir: &Path, files: &[(PathBuf, &[u8])]) -> io::Result<bool> {
+    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    if dir.is_dir() {
+        return Ok(false);
+    }
+    create_private_dir(parent)?;
+    let mut part = OsString::from(PART_AFFIXES.0);
+    part.push(name);
+    part.push(format!("-{}{}", std::process::id(), PART_AFFIXES.1));
+    let part = ConfinedPath::new(parent, part);
+    remove_tree(&part);
+    let written = write_private_files(&part, files).and_then(|()| std::fs::rename(part.path(), dir));
+    if written.is_err() {
+        remove_tree(&part);
+    }
+    match written {
+        Ok(()) => Ok(true),
+        // Another process was faster.
+        Err(_) if dir.is_dir() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn write_private_files(dir: &ConfinedPath, files: &[(PathBuf, &[u8])]) -> io::Result<()> {
+    for (path, bytes) in files {
+        let path = dir.path().join(path);
+        create_private_dir(path.parent().unwrap_or(&path))?;
+        write_session(&path, bytes)?;
+    }
+    Ok(())
+}
+
+/// Creates a directory and its missing parents, accessible for their owner only.
+fn create_private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
 /// Removes a directory with everything in it, after a failed write. Links in it are removed, not followed; an error
 /// leaves the rest in place.
 pub fn remove_tree(dir: &ConfinedPath) {
@@ -440,6 +485,26 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn private_tree_is_created_once_and_completely() {
+        let base = tempfile::tempdir().expect("a directory");
+        let dir = base.path().join("cache/sample");
+        let files = [(PathBuf::from("projects/a/1.jsonl"), &b"one"[..]), (PathBuf::from("2.jsonl"), b"two")];
+        assert!(create_private_tree(&dir, &files).expect("created"));
+        fs::write(dir.join("2.jsonl"), "changed").expect("written");
+        assert!(!create_private_tree(&dir, &files).expect("kept"));
+        assert_eq!(fs::read_to_string(dir.join("2.jsonl")).expect("read"), "changed");
+        #[cfg(unix)]
+        for (path, mode) in [("cache", 0o700), ("cache/sample", 0o700), ("cache/sample/2.jsonl", 0o600)] {
+            use std::os::unix::fs::PermissionsExt;
+            let permissions = fs::metadata(base.path().join(path)).expect("metadata").permissions();
+            assert_eq!(permissions.mode() & 0o777, mode, "{path}");
+        }
+        let failing = [(PathBuf::from("a"), &b"one"[..]), (PathBuf::from("a/b"), b"two")];
+        assert!(create_private_tree(&base.path().join("other"), &failing).is_err());
+        assert_eq!(fs::read_dir(base.path()).expect("read").count(), 1, "a failed tree was left");
+    }
 
     #[test]
     fn replaced_session_is_kept_as_backup() {

@@ -31,6 +31,8 @@ pub struct LogBuilder {
     pub version: String,
     /// `cwd` of the following entries.
     pub cwd: String,
+    /// `gitBranch` of the following entries.
+    pub git_branch: String,
     /// `message.model` of the following messages.
     pub model: String,
 }
@@ -48,6 +50,7 @@ impl LogBuilder {
             sidechain: None,
             version: "2.1.200".into(),
             cwd: "/home/user/app".into(),
+            git_branch: "main".into(),
             model: "claude-opus-5".into(),
         }
     }
@@ -118,7 +121,7 @@ impl LogBuilder {
         entry["cwd"] = json!(self.cwd);
         entry["sessionId"] = json!(self.session());
         entry["version"] = json!(self.version);
-        entry["gitBranch"] = json!("main");
+        entry["gitBranch"] = json!(self.git_branch);
         self.raw(&entry.to_string());
         self.parent = Some(uuid.clone());
         uuid

@@ -39,7 +39,7 @@ pub struct ParsedMarkdown {
 
 /// The beginnings of link targets that an export may contain.
 const LINK_STARTS: [&str; 8] =
-    ["http://", "https://", "mailto:", "#", "transcript_", "subagents/", "../", "index.html"];
+    ["http://", "https://", "mailto:", "#", "transcript_", "subagents/", "../", "readme.md"];
 
 /// Parses a document with every extension of the parser.
 pub fn parse_markdown(markdown: &str) -> ParsedMarkdown {

@@ -4,22 +4,24 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use rayon::prelude::*;
-use rethread::{CheckOptions, CheckReport, ClientChoice, Library, LogSource};
-use rethread_render::{self as render, FindingRow, Style};
+use rethread::{CheckOptions, CheckReport, ClientChoice, FindingKind, Library, LogSource, RepairDestination};
+use rethread_render::{self as render, DisplayOptions, FindingRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{client, json_line, library, ls, selector};
+use crate::commands::{client, json_line, library};
 use crate::failure::Failure;
-use crate::terminal::Terminal;
-use crate::wording::finding_hint;
+use crate::scope::find_many;
+use crate::terminal::{PagedOutput, Terminal};
+use crate::wording::{command_on, finding_hint};
 
 /// Check whether sessions will resume, and what would be lost
 ///
-/// Checks sessions against the rules of the clients still in use (2.1.112 and newer). Reports parts of
-/// the conversation that would not reach the model (loses), content that the client or the API would
-/// reject (refuses), and harmless irregularities (odd), each with its line, the affected client versions
-/// and a hint.
+/// Checks sessions against the rules of the clients still in use (2.1.112 and newer). Findings of one
+/// kind are listed together, worst first, with their lines, the affected client versions and a hint.
+///
+/// Every defect of a file (`rethread info --verbose`) is a finding, `rethread ls` marks sessions with
+/// findings that lose or refuse something, and `rethread repair` changes only what is a finding.
 ///
 /// The reference is the intended path: the branch that the newest client resumes, with every repairable
 /// link restored. If that branch contains only local commands, the reference is the conversation in
@@ -41,12 +43,12 @@ pub(crate) struct CheckArgs {
 }
 
 const AFTER: &str = "\
-Exit status: 0 nothing is lost or refused, 1 something is, 2 error.
+Severities:
+  refuses   the client or the API rejects the session: it does not resume
+  loses     it resumes, but part of the conversation does not reach the model
+  harmless  something is irregular, but nothing is lost (`odd` in JSON)
 
-Examples:
-  rethread check last
-  rethread check --all --json | jq 'select(.severity != \"odd\")'
-  rethread check 3f2a --client 2.1.76";
+Exit status: 0 nothing is lost or refused, 1 something is, 2 error.";
 
 pub(crate) fn run(
     args: &CheckArgs,
@@ -81,7 +83,8 @@ pub(crate) fn run(
         })
         .collect();
     drop(progress);
-    let counts = write_reports(results, n_unknown, global, terminal)?;
+    let results = sources.iter().zip(results).collect();
+    let counts = write_reports(&library, results, n_unknown, global, terminal)?;
     if counts.failed > 0 {
         return Err(Failure::new("some sessions could not be found or read"));
     }
@@ -97,11 +100,10 @@ fn find_sources(
     let mut sources = Vec::new();
     let mut n_unknown = 0;
     if args.sessions.is_empty() {
-        let here = if args.all { None } else { ls::current_project_dir(library) };
-        sources = library.select(&[], here)?;
+        sources = find_many(library, &[], args.all, terminal)?;
     }
     for wanted in &args.sessions {
-        let found = selector(wanted).and_then(|selector| Ok(library.select(&[selector], None)?));
+        let found = find_many(library, std::slice::from_ref(wanted), false, terminal);
         match found {
             Ok(found) if !wanted.is_empty() => sources.extend(found),
             Ok(_) => return Err(Failure::new("the session name is empty")),
@@ -128,9 +130,54 @@ struct CheckCounts {
     failed: usize,
 }
 
+impl CheckCounts {
+    /// Returns the number of sessions by their worst finding, as one line.
+    fn summary(&self, n: usize) -> String {
+        let Self { whole, odd, harmed, .. } = self;
+        match (odd, harmed) {
+            (0, 0) => format!("{n} sessions resume completely, no findings"),
+            _ => format!(
+                "{n} sessions: {whole} without findings, {odd} with harmless findings, {harmed} with losses or refusals"
+            ),
+        }
+    }
+}
+
+/// Returns whether a repair would leave the session unchanged, although its findings are of kinds that it repairs: not
+/// every harmless finding needs a change.
+fn needs_no_repair(library: &Library, source: &LogSource, checked: &CheckReport) -> bool {
+    let is_repairable = checked.findings.iter().any(|finding| finding.kind.is_repairable());
+    is_repairable
+        && !checked.has_harmful_findings()
+        && library.repair(source, &RepairDestination::DryRun).is_ok_and(|repaired| repaired.is_unchanged())
+}
+
+/// Writes the findings of a session, and the command that repairs it, if there is something to repair.
+fn write_report(
+    out: &mut PagedOutput,
+    checked: &CheckReport,
+    source: &LogSource,
+    global: &GlobalArgs,
+    look: &DisplayOptions,
+    needs_no_repair: bool,
+) -> Result<(), Failure> {
+    let hint = |kind: FindingKind| match kind.is_repairable() && needs_no_repair {
+        true => "no client needs a change here, so `rethread repair` leaves it",
+        false => finding_hint(kind),
+    };
+    render::write_check(out, checked, &hint, look)?;
+    if !needs_no_repair && checked.findings.iter().any(|finding| finding.kind.is_repairable()) {
+        let command = command_on("repair", &checked.session, &source.file.path, global);
+        let command = look.sanitize_line(&command);
+        writeln!(out, "repair it with: {}", look.paint(Style::Id, command))?;
+    }
+    Ok(())
+}
+
 /// Writes the findings of each session, and for several sessions a summary.
 fn write_reports(
-    results: Vec<Result<CheckReport, rethread::Error>>,
+    library: &Library,
+    results: Vec<(&LogSource, Result<CheckReport, rethread::Error>)>,
     n_unknown: usize,
     global: &GlobalArgs,
     terminal: &Terminal,
@@ -138,7 +185,7 @@ fn write_reports(
     let n = results.len();
     let mut out = terminal.output();
     let mut counts = CheckCounts { failed: n_unknown, ..CheckCounts::default() };
-    for result in results {
+    for (source, result) in results {
         let checked = match result {
             Ok(checked) => checked,
             Err(error) if n == 1 => return Err(error.into()),
@@ -158,15 +205,15 @@ fn write_reports(
                 json_line(&mut out, &FindingRow::new(&checked.session, finding, &finding_hint))?;
             }
         } else if n == 1 || checked.has_harmful_findings() {
-            render::write_check(&mut out, &checked, &finding_hint, &terminal.stdout)?;
+            let needs_no_repair = n == 1 && needs_no_repair(library, source, &checked);
+            write_report(&mut out, &checked, source, global, &terminal.stdout, needs_no_repair)?;
+            if n > 1 {
+                writeln!(out)?;
+            }
         }
     }
     if !global.json && n > 1 {
-        let text = format!(
-            "{n} sessions: {} without findings, {} with harmless findings, {} with losses or refusals",
-            counts.whole, counts.odd, counts.harmed
-        );
-        writeln!(out, "{}", terminal.stdout.paint(Style::Dim, text))?;
+        render::write_wrapped(&mut out, Style::Dim, &counts.summary(n), &terminal.stdout)?;
     }
     out.finish()?;
     Ok(counts)

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rethread::{CleanDestination, CleanError, CleanOptions, Cleaned};
 use rethread::{Level, RedactOptions, Rule, RuleSet};
@@ -10,8 +10,9 @@ use rethread_render::{self as render, CleanedRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{json_line, library, ls, selectors};
+use crate::commands::{json_line, library, writable_library};
 use crate::failure::Failure;
+use crate::scope::find_many;
 use crate::terminal::{PagedOutput, Terminal};
 use crate::wording::clean_warning;
 
@@ -33,8 +34,8 @@ pub(crate) struct CleanArgs {
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
-    /// Output directory
-    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["in_place", "dry_run"])]
+    /// Output directory; required unless --dry-run or --in-place is given
+    #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
     /// The amount to remove
@@ -125,13 +126,7 @@ const AFTER: &str = "\
 Copies are laid out like a config directory: DIR/projects/PROJECT/ID.jsonl. Copies of files from
 elsewhere are written to DIR itself.
 
-Exit status: 0 success, 1 nothing to clean, 2 error.
-
-Examples:
-  rethread clean last -o share --redact --anonymise   a copy of the newest session for sharing
-  rethread clean --all -o backup -l light             everything, without duplicated data
-  rethread clean 3f2a --dry-run -l max                how much each rule would remove
-  rethread clean 3f2a --rule media -o out             remove only images and documents";
+Exit status: 0 success, 1 nothing to clean, 2 error.";
 
 fn after() -> String {
     let mut text = format!("{AFTER}\n\nRules:\n");
@@ -157,9 +152,14 @@ pub(crate) fn run(
         return Err(Failure::new("--in-place requires a session or --all")
             .hint("it modifies the sessions themselves"));
     }
-    let library = library(global);
-    let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
-    let sources = library.select(&selectors(&args.sessions)?, here)?;
+    if args.output.is_none() && !args.in_place && !args.dry_run {
+        return Err(Failure::new("no output directory")
+            .hint("-o DIR writes copies to DIR and leaves the sessions unchanged")
+            .hint("--dry-run shows what would be removed; --in-place cleans the sessions themselves"));
+    }
+    let writes = args.in_place && !args.dry_run;
+    let library = if writes { writable_library(global, terminal)? } else { library(global) };
+    let sources = find_many(&library, &args.sessions, args.all, terminal)?;
     if sources.is_empty() {
         terminal.print_note("no sessions to clean; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
@@ -218,9 +218,12 @@ fn write_results(
         }
     } else if !cleaned.is_empty() {
         render::write_clean(&mut out, &cleaned, &terminal.stdout)?;
-        write_summary(&mut out, &cleaned, args, terminal)?;
+        write_paths(&mut out, &cleaned, terminal)?;
     }
     out.finish()?;
+    if !global.json && !cleaned.is_empty() {
+        print_notes(&cleaned, args, terminal);
+    }
     let failure = |n: usize, what: &str| {
         let rest = if cleaned.is_empty() { "nothing was written" } else { "the rest was cleaned" };
         Failure::new(format!("{n} {what}; {rest}"))
@@ -232,28 +235,37 @@ fn write_results(
     }
 }
 
-/// Writes the output path, and whether the copies can be resumed.
-fn write_summary(
-    out: &mut PagedOutput,
-    sessions: &[Cleaned],
-    args: &CleanArgs,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
-    const MANY: usize = 20;
-    let look = &terminal.stdout;
+/// With more copies than this, only their directory is printed.
+const MANY: usize = 20;
+
+/// Writes the paths of the copies, or of cleaned sessions and their backups.
+fn write_paths(out: &mut PagedOutput, sessions: &[Cleaned], terminal: &Terminal) -> Result<(), Failure> {
     let written: Vec<_> = sessions.iter().filter_map(|s| Some((s.output.as_ref()?, &s.backup))).collect();
-    for (output, backup) in written.iter().take(if written.len() <= MANY { MANY } else { 0 }) {
-        writeln!(out, "{}", look.sanitize_line(&output.to_string_lossy()))?;
-        if let Some(backup) = backup {
-            writeln!(out, "{}", look.sanitize_line(&format!("backup: {}", backup.to_string_lossy())))?;
+    if written.len() > MANY {
+        return Ok(());
+    }
+    let path = |path: &Path| terminal.stdout.sanitize_line(&path.to_string_lossy());
+    for (output, backup) in written {
+        match backup {
+            None => writeln!(out, "written to {}", path(output))?,
+            Some(backup) => {
+                writeln!(out, "cleaned in place: {}", path(output))?;
+                writeln!(out, "the original is kept in {}", path(backup))?;
+            }
         }
     }
+    Ok(())
+}
+
+/// Prints what was not done, and whether the copies can be resumed.
+fn print_notes(sessions: &[Cleaned], args: &CleanArgs, terminal: &Terminal) {
+    let n_written = sessions.iter().filter(|session| session.output.is_some()).count();
     match &args.output {
         _ if args.dry_run => terminal.print_note("nothing was written (--dry-run)"),
-        Some(dir) if written.len() > MANY => terminal.print_note(&format!(
-            "{} sessions in {}; `rethread ls --all --config-dir DIR` lists them",
-            written.len(),
+        Some(dir) if n_written > MANY => terminal.print_note(&format!(
+            "{n_written} sessions in {}; `rethread ls --all --config-dir {}` lists them",
             dir.display(),
+            render::shell_word(&dir.to_string_lossy()),
         )),
         _ => {}
     }
@@ -265,7 +277,6 @@ fn write_summary(
     } else if args.in_place {
         terminal.print_note("the backups still contain the secrets");
     }
-    Ok(())
 }
 
 /// Returns the names of the current user and machine.

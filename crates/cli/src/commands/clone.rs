@@ -12,8 +12,10 @@ use rethread_render::{self as render, BytesByKind, CloneRow, RemovedCounts, Toke
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::show::message_number;
-use crate::commands::{find_one, json_line, library};
+use crate::commands::{json_line, library, writable_library};
 use crate::failure::Failure;
+use crate::resume_command::ResumeCommand;
+use crate::scope::find_one;
 use crate::terminal::Terminal;
 
 /// Create a new session from another: a copy, a single branch, or a lighter or condensed version
@@ -24,11 +26,10 @@ use crate::terminal::Terminal;
 /// Data that belongs to the session is copied too: subagents and large tool results of the entries that
 /// are kept, title, tags and modes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER)]
 pub(crate) struct CloneArgs {
-    /// The session
+    /// The session; defaults to the newest one of the current directory's project, or of all
     #[arg(value_name = "SESSION")]
-    session: OsString,
+    session: Option<OsString>,
 
     /// Keep only path N of `rethread tree`, for example to undo a rewind
     #[arg(long, value_name = "N", value_parser = path_number, allow_negative_numbers = true, help_heading = "Selection")]
@@ -157,33 +158,22 @@ fn path_number(text: &str) -> Result<usize, &'static str> {
     text.parse().ok().filter(|&n| n > 0).ok_or("paths are numbered from 1; `rethread tree` shows them")
 }
 
-const AFTER: &str = "\
-Examples:
-  rethread clone last                       a copy with a new id
-  rethread clone 3f2a --path 2              an abandoned branch as a separate session
-  rethread clone 3f2a --until 40            go back to message 40
-  rethread clone 3f2a --heavy --dry-run     how much would a lighter clone save?
-  rethread clone 3f2a --compress=10 --keep-removed
-  rethread clone 3f2a --compress --summarise-with 'llm -s \"Summarise this turn in five lines\"'";
-
 pub(crate) fn run(
     args: &CloneArgs,
     global: &GlobalArgs,
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
-    let library = library(global);
-    let source = find_one(&library, &args.session)?;
-    if library.is_demo() && !args.dry_run {
-        return Err(Failure::new("the built-in sample sessions cannot be cloned to disk")
-            .hint("--dry-run shows what the clone would contain"));
-    }
+    let library = if args.dry_run { library(global) } else { writable_library(global, terminal)? };
+    let source = find_one(&library, args.session.as_deref(), terminal)?;
     let options = options(args, terminal);
-    let row = clone_row(&library.clone_session(&source, &options)?);
+    let cloned = library.clone_session(&source, &options)?;
+    let row = clone_row(&cloned);
     let mut out = terminal.output();
     if global.json {
         json_line(&mut out, &row)?;
     } else {
-        render::write_clone(&mut out, &row, args.dry_run, &terminal.stdout)?;
+        let resume = resume_command(&cloned).map(|command| command.paint(&terminal.stdout));
+        render::write_clone(&mut out, &row, args.dry_run, resume.as_deref(), &terminal.stdout)?;
     }
     out.finish()?;
     if !global.json {
@@ -192,6 +182,12 @@ pub(crate) fn run(
         }
     }
     Ok(CommandOutcome::Success)
+}
+
+/// Returns the command that resumes a clone, if clients find it.
+fn resume_command(cloned: &Cloned) -> Option<ResumeCommand> {
+    let session = cloned.session.as_ref()?;
+    ResumeCommand::for_log(&session.path, &session.id, cloned.resume_dir.clone())
 }
 
 /// Describes a clone for the user.
@@ -292,6 +288,9 @@ fn effect_text(warning: &CloneWarning) -> String {
             count(*n as u64, "summary was", "summaries were") + " cut to fit --budget"
         }
         CloneWarning::NothingToCondense => "there are no older turns to condense".into(),
+        CloneWarning::NothingToRemove => {
+            "nothing was removed: the options apply to no tool call and no thinking of this session; --keep-tools sets how many turns are kept unchanged".into()
+        }
         // A warning of a newer library.
         other => format!("{other:?}"),
     }

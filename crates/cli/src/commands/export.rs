@@ -1,19 +1,22 @@
 //! `export`: conversations as documents.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rethread::{
-    Client, ExportOptions, ExportStatus, Exported, ExportedFile, ExportedSubagent, ExportedTranscript,
-    PathChoice,
+    Client, ExportError, ExportOptions, ExportStatus, Exported, ExportedFile, ExportedSubagent,
+    ExportedTranscript, FileNaming, Format, Library, LogSource, PathChoice, ResumableLog, ResumeText,
 };
 use rethread_render::{self as render, Style, SubagentRow, TranscriptRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{client, json_line, library, ls, selectors};
+use crate::commands::{client, json_line, library};
 use crate::failure::Failure;
+use crate::open::open_file;
+use crate::resume_command::ResumeCommand;
+use crate::scope::find_many;
 use crate::terminal::Terminal;
 
 /// Write transcripts of sessions to a directory
@@ -22,27 +25,36 @@ use crate::terminal::Terminal;
 /// Compactions appear where they happened, tool results and subagents under their calls. A path that
 /// continues another file starts with the messages of that file.
 ///
+/// A directory with several transcripts gets an index: `index.html` for pages, `README.md` for Markdown.
+///
 /// Resuming and forking leave paths whose messages are all contained in another path. They are skipped
 /// and reported together with the path that contains them. A second run writes only what has changed.
 /// Files written by other programs are never overwritten.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER)]
 pub(crate) struct ExportArgs {
     /// Sessions, files, directories or projects; defaults to the current directory's project, or to all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
-    /// Output directory
+    /// Output directory, or `-` to write a single transcript to standard output [default: rethread-export]
     #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    output: Option<PathBuf>,
 
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "md")]
     format: FormatArg,
 
-    /// Paths to export: `all`, `active`, or a path number from `rethread tree`
-    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse_path_choice)]
-    path: PathChoice,
+    /// Open the result in a browser or viewer
+    #[arg(long)]
+    open: bool,
+
+    /// File names [default: id for Markdown, friendly for HTML and JSON]
+    #[arg(long, value_name = "KIND")]
+    names: Option<NamesArg>,
+
+    /// Paths to export: `all`, `active`, or a path number from `rethread tree` [default: all; with `-o -` active]
+    #[arg(long, value_name = "WHICH", value_parser = parse_path_choice)]
+    path: Option<PathChoice>,
 
     /// Also write copies: paths whose messages are all contained in another path
     #[arg(long)]
@@ -73,12 +85,6 @@ pub(crate) struct ExportArgs {
     force: bool,
 }
 
-const AFTER: &str = "\
-Examples:
-  rethread export last -o notes                      the newest session, as Markdown
-  rethread export --all -f html -o ~/transcripts     everything, as web pages with an index
-  rethread export 3f2a --path active -f json -o out  the active path as JSON";
-
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum FormatArg {
     /// GitHub-flavoured Markdown
@@ -87,6 +93,24 @@ enum FormatArg {
     Html,
     /// JSON
     Json,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Md => Self::Md,
+            FormatArg::Html => Self::Html,
+            FormatArg::Json => Self::Json,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum NamesArg {
+    /// Date, title and the beginning of the id
+    Friendly,
+    /// `transcript_` and the session id
+    Id,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
@@ -118,16 +142,23 @@ pub(crate) fn run(
         terminal.print_note(&note);
     }
     let library = library(global);
-    let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
-    let sources = library.select(&selectors(&args.sessions)?, here)?;
+    let sources = find_many(&library, &args.sessions, args.all, terminal)?;
     if sources.is_empty() {
         terminal.print_note("no sessions to export; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
     }
     let options = export_options(args, client);
+    if args.output.as_deref() == Some(Path::new("-")) {
+        return write_to_stdout(args, global, &library, &sources, &options);
+    }
+    let dir = args.output.as_deref().unwrap_or(Path::new(DEFAULT_DIR));
+    if args.output.is_none() && dir.is_symlink() {
+        return Err(Failure::new(format!("{DEFAULT_DIR} is a symbolic link"))
+            .hint("-o DIR names the directory to write to"));
+    }
     // Every session is read, and then written.
     let progress = terminal.progress(|| 2 * sources.iter().map(|source| source.file.bytes).sum::<u64>());
-    let exported = library.with_progress(progress.observer()).export(sources, &args.output, &options);
+    let exported = library.with_progress(progress.observer()).export(sources, dir, &options);
     drop(progress);
     let mut exported = exported?;
     let mut errors = std::mem::take(&mut exported.errors);
@@ -138,18 +169,8 @@ pub(crate) fn run(
     for error in errors {
         terminal.warn(&error.into());
     }
-    let mut out = terminal.output();
-    if global.json {
-        for transcript in &exported.transcripts {
-            json_line(&mut out, &transcript_row(transcript))?;
-        }
-        for subagent in &exported.subagents {
-            json_line(&mut out, &subagent_row(subagent))?;
-        }
-    } else {
-        write_summary(&mut out, &exported, terminal)?;
-    }
-    out.finish()?;
+    print_exported(args, global, &exported, terminal)?;
+    print_result(args, global, &exported, terminal);
     if failed > 0 {
         return Err(Failure::new(format!(
             "{} could not be exported; the rest was written",
@@ -160,21 +181,91 @@ pub(crate) fn run(
     if nothing { Ok(CommandOutcome::Negative) } else { Ok(CommandOutcome::Success) }
 }
 
+/// Prints what was written: rows, or lines for people.
+fn print_exported(
+    args: &ExportArgs,
+    global: &GlobalArgs,
+    exported: &Exported,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let mut out = terminal.output();
+    if global.json {
+        for transcript in &exported.transcripts {
+            json_line(&mut out, &transcript_row(transcript))?;
+        }
+        for subagent in &exported.subagents {
+            json_line(&mut out, &subagent_row(subagent))?;
+        }
+        return Ok(out.finish()?);
+    }
+    write_summary(&mut out, exported, terminal)?;
+    out.finish()?;
+    print_counts(exported, terminal);
+    if args.output.is_none() {
+        terminal.print_note("-o DIR writes to another directory, -o - to standard output");
+    }
+    Ok(())
+}
+
+/// The output directory if none is named.
+const DEFAULT_DIR: &str = "rethread-export";
+
 fn export_options(args: &ExportArgs, client: Client) -> ExportOptions {
+    let format = args.format.into();
+    let is_stdout = args.output.as_deref() == Some(Path::new("-"));
     ExportOptions {
-        format: match args.format {
-            FormatArg::Md => rethread::Format::Md,
-            FormatArg::Html => rethread::Format::Html,
-            FormatArg::Json => rethread::Format::Json,
+        format,
+        names: match args.names {
+            Some(NamesArg::Friendly) => FileNaming::Friendly,
+            Some(NamesArg::Id) => FileNaming::Id,
+            None => FileNaming::usual_for(format),
         },
-        paths: args.path,
+        paths: args.path.unwrap_or(if is_stdout { PathChoice::Active } else { PathChoice::All }),
         all_copies: args.all_copies,
         from_fork: args.branches == BranchesArg::Fork,
         images: !args.no_images,
         thinking: !args.no_thinking,
         client,
         force: args.force,
+        resume_command: Some(ResumeText::new(resume_text)),
     }
+}
+
+/// Returns the command that resumes a session, if the client of this environment finds it. A document never names a
+/// config directory: it is no content of the session, and its path may contain the name that a cleaned copy hides.
+fn resume_text(log: &ResumableLog<'_>) -> Option<String> {
+    let command = ResumeCommand::for_log(log.path, log.id, log.dir.map(Path::to_owned))?;
+    command.config_dir.is_none().then(|| command.to_string())
+}
+
+/// Writes the only document to standard output, without a pager.
+fn write_to_stdout(
+    args: &ExportArgs,
+    global: &GlobalArgs,
+    library: &Library,
+    sources: &[LogSource],
+    options: &ExportOptions,
+) -> Result<CommandOutcome, Failure> {
+    if args.open || global.json {
+        let other = if args.open { "--open" } else { "--json" };
+        return Err(Failure::new(format!("{other} cannot be combined with `-o -`"))
+            .hint("write to a directory: -o DIR"));
+    }
+    let [source] = sources else {
+        return Err(Failure::new(format!("`-o -` writes one session, not {}", sources.len()))
+            .hint("name one session, for example `last`, or write to a directory: -o DIR"));
+    };
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());
+    match library.write_transcript(source, options, &mut out) {
+        Ok(()) => out.flush()?,
+        Err(ExportError::Write { source, .. }) => return Err(source.into()),
+        Err(error @ ExportError::SeveralPaths { .. }) => {
+            return Err(Failure::from(error)
+                .hint("choose one with --path active or --path N, or write to a directory: -o DIR"));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(CommandOutcome::Success)
 }
 
 fn transcript_row(transcript: &ExportedTranscript) -> TranscriptRow {
@@ -206,10 +297,10 @@ fn subagent_row(subagent: &ExportedSubagent) -> SubagentRow {
 }
 
 fn count(n: usize, word: &str) -> String {
-    format!("{} {word}{}", render::format_count(n as u64), if n == 1 { "" } else { "s" })
+    render::plural(n as u64, word).to_string()
 }
 
-/// Writes what was written, what was skipped, and the path to open.
+/// Lists what was written and what was skipped. No line is wider than the terminal.
 fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal) -> Result<(), Failure> {
     let look = &terminal.stdout;
     let name = |path: &Path| {
@@ -217,14 +308,17 @@ fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal)
         look.sanitize_line(&name.display().to_string())
     };
     const MANY: usize = 20;
+    const MIN_TITLE: usize = 12;
     let written: Vec<_> =
         exported.transcripts.iter().filter_map(|transcript| Some((transcript, transcript.file()?))).collect();
     if written.len() <= MANY {
         for (transcript, file) in &written {
-            let file = name(&file.path);
-            let title = look.truncate(&look.sanitize_line(&transcript.title), file.len() + 2);
-            let title = if title.is_empty() { title } else { look.paint(Style::Dim, format!("  {title}")) };
-            writeln!(out, "{file}{title}")?;
+            let file = look.truncate(&name(&file.path), 0);
+            let used = file.chars().count() + 2;
+            let has_room = look.width.is_none_or(|width| width >= used + MIN_TITLE);
+            let title = look.truncate(&look.sanitize_line(&transcript.title), used);
+            let title = if has_room && !title.is_empty() { format!("  {title}") } else { String::new() };
+            writeln!(out, "{file}{}", look.paint(Style::Dim, title))?;
         }
     }
     let copies: Vec<_> = exported.transcripts.iter().filter(|row| row.file().is_none()).collect();
@@ -234,34 +328,57 @@ fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal)
             let path = if copy.paths > 1 { format!(" path {}", copy.path_n) } else { String::new() };
             let text =
                 format!("skipped: {}{path}, contained in {held}", look.sanitize_line(copy.session.as_str()));
-            writeln!(out, "{}", look.paint(Style::Dim, text))?;
+            writeln!(out, "{}", look.paint(Style::Dim, look.truncate(&text, 0)))?;
         }
     }
-    write_counts(exported, written.len(), copies.len(), terminal);
     Ok(())
 }
 
-/// Prints the number of documents, and the path to open.
-fn write_counts(exported: &Exported, written: usize, copies: usize, terminal: &Terminal) {
+/// Prints the number of documents and their directory, and what else happened to them.
+fn print_counts(exported: &Exported, terminal: &Terminal) {
+    let documents = || exported.transcripts.iter().filter_map(ExportedTranscript::file);
+    let copies = exported.transcripts.len() - documents().count();
+    let written = documents().filter(|file| file.status != ExportStatus::Refused).count();
     let mut text = count(written, "transcript");
     if !exported.subagents.is_empty() {
         text += &format!(" and {}", count(exported.subagents.len(), "subagent"));
     }
-    text += &format!(" in {}", exported.dir.display());
-    if exported.unchanged > 0 {
-        text += &format!(", {} unchanged", render::format_count(exported.unchanged as u64));
+    terminal.print_note(&format!("{text} in {}", shell_path(&exported.dir)));
+    let number = |n: usize| render::format_count(n as u64);
+    let others = [
+        (exported.unchanged, format!("{} unchanged", number(exported.unchanged))),
+        (copies, format!("{} {} skipped", number(copies), if copies == 1 { "copy" } else { "copies" })),
+        (exported.removed, format!("{} removed as obsolete", number(exported.removed))),
+        (exported.empty_sessions, format!("{} without messages", count(exported.empty_sessions, "file"))),
+    ];
+    let others: Vec<String> = others.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text).collect();
+    if !others.is_empty() {
+        terminal.print_note(&others.join(", "));
     }
-    if copies > 0 {
-        text += &format!("; {} skipped", count(copies, "copy").replace("copys", "copies"));
+}
+
+/// Opens the index or the only document, or prints its path.
+fn print_result(args: &ExportArgs, global: &GlobalArgs, exported: &Exported, terminal: &Terminal) {
+    let is_ours = |file: &&ExportedFile| file.status != ExportStatus::Refused;
+    let files = exported.transcripts.iter().filter_map(ExportedTranscript::file).filter(is_ours);
+    let mut files = files.map(|file| &file.path);
+    let Some(result) = exported.index.as_ref().or_else(|| files.next()) else { return };
+    let path = shell_path(result);
+    if !args.open {
+        if !global.json {
+            terminal.print_note(&format!("open {path}"));
+        }
+    } else if open_file(result) {
+        terminal.print_note(&format!("opened {path}"));
+    } else {
+        terminal.print_note(&format!("found no program to open it with; the file is {path}"));
     }
-    if exported.removed > 0 {
-        text += &format!("; {} removed as obsolete", render::format_count(exported.removed as u64));
-    }
-    if exported.empty_sessions > 0 {
-        text += &format!("; {} without messages", count(exported.empty_sessions, "file"));
-    }
-    terminal.print_note(&text);
-    if let Some(index) = &exported.index {
-        terminal.print_note(&format!("open {}", index.display()));
-    }
+}
+
+/// Returns a path for a shell, relative to the current directory if it is inside.
+fn shell_path(path: &Path) -> String {
+    let here = std::env::current_dir().ok();
+    let relative = here.and_then(|here| path.strip_prefix(here).ok());
+    let path = relative.filter(|path| !path.as_os_str().is_empty()).unwrap_or(path);
+    render::shell_word(&path.to_string_lossy())
 }

@@ -7,9 +7,10 @@ use rethread_render::{self as render, SessionRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::ls::{current_project_dir, list, print_hidden};
-use crate::commands::{json_line, library};
+use crate::commands::ls::{home_dir, list, print_counts, print_legend};
+use crate::commands::{json_line, library, library_options};
 use crate::failure::Failure;
+use crate::scope::SessionScope;
 use crate::terminal::{PagedOutput, Terminal};
 
 /// Number of sessions in the overview.
@@ -17,18 +18,13 @@ const SHOWN: usize = 10;
 
 pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let mut cwd = current_project_dir(&library);
-    let mut options = LsOptions::new();
-    options.cwd.clone_from(&cwd);
-    let mut listing = list(&library, &options, terminal);
-    if cwd.is_some() && listing.is_empty() {
-        // The directory only shares its encoded name with another project.
-        cwd = None;
-        listing = list(&library, &LsOptions::default(), terminal);
-    }
+    let options = LsOptions::new().check(!global.json);
+    let scope = SessionScope::here(&library);
+    let (mut listing, cwd) = scope.list(options, |options| list(&library, options, terminal));
     for error in std::mem::take(&mut listing.errors) {
         terminal.warn(&error.into());
     }
+    let n_all = listing.sessions.len();
     let look = &terminal.stdout;
     let rows = &listing.sessions[..listing.sessions.len().min(SHOWN)];
     let mut out = terminal.output();
@@ -38,11 +34,7 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
         }
         return Ok(out.finish().map(|()| CommandOutcome::Success)?);
     }
-    let options = match &global.config_dir {
-        _ if library.is_demo() => " --demo".to_owned(),
-        Some(dir) => format!(" --config-dir {}", render::shell_word(&dir.display().to_string())),
-        None => String::new(),
-    };
+    let options = library_options(global);
     if listing.is_empty() {
         write_welcome(&mut out, &library, terminal)?;
         out.finish()?;
@@ -58,7 +50,7 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
             None => "Sessions of all projects".to_owned(),
         };
         writeln!(out, "{}\n", look.paint(Style::Title, look.sanitize(&heading)))?;
-        render::write_ls(&mut out, rows, look)?;
+        render::write_ls(&mut out, rows, home_dir().as_deref(), look)?;
         let more = listing.sessions.len() - rows.len();
         if more > 0 {
             writeln!(out, "{}", look.paint(Style::Dim, format!("… and {more} more: rethread{options} ls")))?;
@@ -66,7 +58,8 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
         write_next_steps(&mut out, rows[0].id.as_str(), &options, terminal)?;
     }
     out.finish()?;
-    print_hidden(&listing.hidden, listing.sessions.len(), terminal);
+    print_legend(&listing.sessions[..n_all.min(SHOWN)], &options, terminal);
+    print_counts(&listing, n_all, cwd.as_deref(), terminal);
     Ok(CommandOutcome::Success)
 }
 
@@ -83,7 +76,7 @@ fn write_welcome(out: &mut PagedOutput, library: &Library, terminal: &Terminal) 
 /// Writes commands to try on a session; `options` select the library.
 fn write_next_steps(out: &mut PagedOutput, id: &str, options: &str, terminal: &Terminal) -> io::Result<()> {
     let look = &terminal.stdout;
-    let id = render::shell_word(id.char_indices().nth(8).map_or(id, |(end, _)| &id[..end]));
+    let id = render::shell_word(render::short_id(id));
     let id = look.sanitize(&id);
     writeln!(out)?;
     for (command, does) in [

@@ -1,28 +1,39 @@
-//! `info`: the inventory of sessions.
+//! `info`: sessions described for a person, and their inventory.
 
 use std::ffi::OsString;
 use std::io::Write as _;
 
 use rayon::prelude::*;
-use rethread::{LogSource, SessionInfo};
-use rethread_render::{self as render, InventoryRow, TotalRow};
+use rethread::{CheckOptions, Finding, Library, LogSource, SessionInfo, SessionOverview};
+use rethread_render::{self as render, DisplayOptions, InfoHints, InventoryRow, TotalRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{json_bytes, json_line, library, selector};
+use crate::commands::{json_bytes, json_line, library};
 use crate::failure::Failure;
+use crate::resume_command::ResumeCommand;
+use crate::scope::find_many;
 use crate::terminal::{PagedOutput, Terminal};
+use crate::wording::command_on;
 
-/// Show statistics of one or more sessions
+/// Describe sessions: title, times, models, content, size, and whether they resume
 ///
-/// Prints entries by type, messages, content blocks, tool calls and their results, models, tokens (each
-/// message counted once, even if resuming or forking copied it), bytes by kind of content, and every
-/// defect with its line.
+/// Prints title, project and branch, times, models, the content of the conversation, the tokens that a
+/// client sends on resume (context) and those used so far (each message counted once, even if resuming
+/// or forking copied it), what the file is made of, and what `rethread check` finds.
+///
+/// With --verbose, also prints entries by type, content blocks, stop reasons, links, bytes by kind of
+/// content, unknown fields, and every defect of the file with its line. A defect is a fault in the file;
+/// `rethread check --help` explains what it means for resuming.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InfoArgs {
-    /// Sessions, or directories of sessions
-    #[arg(value_name = "SESSION", required = true)]
+    /// Sessions, files, directories or projects; defaults to the current directory's project, or to all
+    #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
+
+    /// Also print statistics of the file and all its defects
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 /// With more sessions than this, each gets one line and the total gets the details.
@@ -34,9 +45,13 @@ pub(crate) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let mut sources: Vec<LogSource> = Vec::new();
-    for wanted in &args.sessions {
-        sources.extend(library.find(selector(wanted)?)?);
+    let sources = find_many(&library, &args.sessions, false, terminal)?;
+    if sources.is_empty() {
+        terminal.print_note("no sessions; `rethread ls --all` lists all sessions");
+        return Ok(CommandOutcome::Negative);
+    }
+    if !global.json && sources.len() <= FEW {
+        return run_few(&library, &sources, args, global, terminal);
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     // JSON is serialised on the reading threads, so that only writing is sequential.
@@ -53,22 +68,8 @@ pub(crate) fn run(
         })
         .collect();
     drop(progress);
-    let mut infos = Vec::new();
-    let mut lines = Vec::new();
-    let mut failed = None;
-    for result in results {
-        match result {
-            Ok((info, json)) => {
-                infos.push(info);
-                lines.push(json);
-            }
-            Err(error) if sources.len() == 1 => return Err(error.into()),
-            Err(error) => {
-                terminal.warn(&error.into());
-                failed = Some(Failure::new("some sessions could not be read"));
-            }
-        }
-    }
+    let (read, failed) = readable(results, terminal)?;
+    let (infos, lines): (Vec<SessionInfo>, Vec<Vec<u8>>) = read.into_iter().unzip();
     let mut out = terminal.output();
     if global.json {
         for line in lines {
@@ -78,7 +79,7 @@ pub(crate) fn run(
             json_line(&mut out, &TotalRow::new(infos.len(), &SessionInfo::total(&infos)))?;
         }
     } else {
-        write_text(&mut out, &infos, terminal)?;
+        write_text(&mut out, &infos, args, terminal)?;
     }
     out.finish()?;
     // The program ends here; dropping the tables of thousands of sessions would only cost time.
@@ -87,25 +88,90 @@ pub(crate) fn run(
 }
 
 /// Writes the details of a few sessions, or one line for each of many; then their total.
-fn write_text(out: &mut PagedOutput, infos: &[SessionInfo], terminal: &Terminal) -> Result<(), Failure> {
-    if infos.len() <= FEW {
-        for (i, info) in infos.iter().enumerate() {
-            if i > 0 {
-                writeln_blank(out)?;
-            }
-            render::write_info(out, &info.path.to_string_lossy(), &info.inventory, &terminal.stdout)?;
-        }
-    } else {
-        render::write_info_table(out, infos, &terminal.stdout)?;
-    }
-    if infos.len() > 1 {
-        writeln_blank(out)?;
-        let name = format!("{} sessions in total", infos.len());
-        render::write_info(out, &name, &SessionInfo::total(infos), &terminal.stdout)?;
+fn write_text(
+    out: &mut PagedOutput,
+    infos: &[SessionInfo],
+    args: &InfoArgs,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let look = &terminal.stdout;
+    render::write_info_table(out, infos, look)?;
+    writeln!(out)?;
+    let total = SessionInfo::total(infos);
+    render::write_total(out, infos.len(), &total, look)?;
+    if args.verbose {
+        writeln!(out)?;
+        render::write_statistics(out, &total, look)?;
     }
     Ok(())
 }
 
-fn writeln_blank(out: &mut impl std::io::Write) -> std::io::Result<()> {
-    out.write_all(b"\n")
+/// Describes a few sessions; for several also their total.
+fn run_few(
+    library: &Library,
+    sources: &[LogSource],
+    args: &InfoArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
+    let options = CheckOptions::new().now(crate::terminal::now().into());
+    let results = sources.iter().map(|source| library.overview(source, &options)).collect();
+    let (overviews, failed) = readable(results, terminal)?;
+    let mut out = terminal.output();
+    let look = &terminal.stdout;
+    for (n, overview) in overviews.iter().enumerate() {
+        if n > 0 {
+            writeln!(out)?;
+        }
+        render::write_overview(&mut out, overview, &hints(library, overview, global, look), look)?;
+        if args.verbose {
+            writeln!(out)?;
+            render::write_statistics(&mut out, &overview.info.inventory, look)?;
+        }
+    }
+    if overviews.len() > 1 {
+        writeln!(out)?;
+        let total = SessionInfo::total(overviews.iter().map(|overview| &overview.info));
+        render::write_total(&mut out, overviews.len(), &total, look)?;
+    }
+    out.finish()?;
+    failed.map_or(Ok(CommandOutcome::Success), Err)
+}
+
+/// Returns what could be read, and the error to end with if something could not. It is the result of the only session,
+/// and a warning for one of several.
+fn readable<T>(
+    results: Vec<Result<T, rethread::Error>>,
+    terminal: &Terminal,
+) -> Result<(Vec<T>, Option<Failure>), Failure> {
+    let n = results.len();
+    let mut read = Vec::with_capacity(n);
+    let mut failed = None;
+    for result in results {
+        match result {
+            Ok(value) => read.push(value),
+            Err(error) if n == 1 => return Err(error.into()),
+            Err(error) => {
+                terminal.warn(&error.into());
+                failed = Some(Failure::new("some sessions could not be read"));
+            }
+        }
+    }
+    Ok((read, failed))
+}
+
+/// Words what to do next with a session.
+fn hints(
+    library: &Library,
+    overview: &SessionOverview,
+    global: &GlobalArgs,
+    look: &DisplayOptions,
+) -> InfoHints {
+    let check = command_on("check", &overview.summary.id, &overview.summary.path, global);
+    let is_damaged = overview.findings.iter().any(Finding::is_harmful);
+    let resume = ResumeCommand::new(library, &overview.summary).ok().filter(|_| !is_damaged);
+    InfoHints {
+        resume: resume.map(|command| command.paint(look)),
+        findings: Some(format!("`{}` lists them", look.sanitize_line(&check))),
+    }
 }

@@ -1,22 +1,31 @@
 //! `ls`: lists sessions.
 
 use std::ffi::OsString;
+use std::path::Path;
 
-use rethread::{Library, Listing, LsOptions, SessionKind, SortOrder};
+use rethread::{Library, Listing, LsOptions, SessionKind, SessionSummary, SortOrder};
 use rethread_render::{self as render, SessionRow};
 
 use crate::args::GlobalArgs;
-use crate::commands::{json_line, library};
+use crate::commands::{json_line, library, library_options};
 use crate::failure::Failure;
+use crate::scope::SessionScope;
 use crate::terminal::{Terminal, now};
 use crate::{CommandOutcome, time_arg};
 
 /// List sessions, newest first
 ///
-/// Lists the sessions of the current directory's project if it has any, and of all projects otherwise.
-/// Subagents, headless runs and files without a conversation are hidden but counted.
+/// Lists the sessions of the project that contains the current directory, including those of its git worktrees, or
+/// else the sessions of all projects. Subagents, headless runs and files without a conversation are hidden but
+/// counted. A clone or repair names its source and is as new as it was made.
 ///
-/// ● marks a session that is open in a client, ! a session with defects (`rethread info` lists them).
+/// ● marks a session that is open in a client, ! a session of which clients lose or refuse a part
+/// (`rethread check` explains it).
+///
+/// TURNS are prompts that a person typed, on all branches; `rethread tree` counts them for each branch. SIZE is that
+/// of the log, without its subagents. BRANCHES are the numbered paths of `rethread tree`, shown if there are several.
+///
+/// On a narrow terminal, columns are left out in this order: SIZE, BRANCHES, TURNS, PROJECT.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// Projects: a directory, part of its name, or a directory of .jsonl files
@@ -31,9 +40,13 @@ pub(crate) struct LsArgs {
     #[arg(long)]
     agents: bool,
 
-    /// Only sessions modified since then: `3d`, `2 weeks`, `yesterday`, `2026-01-31`
+    /// Only sessions modified or made since then: `3d`, `2 weeks`, `yesterday`, `2026-01-31`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
+
+    /// List only the first N sessions; 0 lists all
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
+    limit: usize,
 
     /// Sort order
     #[arg(long, value_name = "ORDER", default_value = "recent")]
@@ -42,7 +55,7 @@ pub(crate) struct LsArgs {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum SortArg {
-    /// Most recently modified first
+    /// Most recently modified or made first
     Recent,
     /// Largest first
     Size,
@@ -61,27 +74,25 @@ pub(crate) fn run(
         .as_deref()
         .map(|text| time_arg::parse(text, &now().to_zoned(terminal.stdout.zone.clone())))
         .transpose();
-    let mut options = LsOptions::new().agents(args.agents).sort(match args.sort {
+    let mut options = LsOptions::new().agents(args.agents).check(!global.json).sort(match args.sort {
         SortArg::Recent => SortOrder::Recent,
         SortArg::Size => SortOrder::Size,
         SortArg::Turns => SortOrder::Turns,
     });
     options.projects.clone_from(&args.projects);
     options.since = since.map_err(Failure::new)?;
-    if !args.all && args.projects.is_empty() {
-        options.cwd = current_project_dir(&library);
-    }
-    let mut listing = list(&library, &options, terminal);
-    if options.cwd.is_some() && listing.is_empty() {
-        // The directory only shares its encoded name with another project.
-        options.cwd = None;
-        listing = list(&library, &options, terminal);
-    }
-    for error in listing.errors {
+    let is_scoped = !args.all && args.projects.is_empty();
+    let scope = if is_scoped { SessionScope::here(&library) } else { SessionScope::all() };
+    let (mut listing, project) = scope.list(options, |options| list(&library, options, terminal));
+    for error in std::mem::take(&mut listing.errors) {
         terminal.warn(&error.into());
     }
     for missing in &listing.missing {
         terminal.warn(&Failure::new(format!("no project matches `{}`", missing.display())));
+    }
+    let n_all = listing.sessions.len();
+    if args.limit > 0 {
+        listing.sessions.truncate(args.limit);
     }
     let mut out = terminal.output();
     if global.json {
@@ -89,10 +100,13 @@ pub(crate) fn run(
             json_line(&mut out, &SessionRow::from(session))?;
         }
     } else {
-        render::write_ls(&mut out, &listing.sessions, &terminal.stdout)?;
+        render::write_ls(&mut out, &listing.sessions, home_dir().as_deref(), &terminal.stdout)?;
     }
     out.finish()?;
-    print_hidden(&listing.hidden, listing.sessions.len(), terminal);
+    if !global.json {
+        print_legend(&listing.sessions, &library_options(global), terminal);
+    }
+    print_counts(&listing, n_all, project.as_deref(), terminal);
     if listing.sessions.is_empty() {
         if !library.has_projects() && !library.is_demo() && args.projects.is_empty() {
             let roots: Vec<_> = library.roots().iter().map(|r| r.display().to_string()).collect();
@@ -106,10 +120,9 @@ pub(crate) fn run(
     Ok(CommandOutcome::Success)
 }
 
-/// Returns the current directory if it is a project with sessions.
-pub(crate) fn current_project_dir(library: &Library) -> Option<std::path::PathBuf> {
-    let cwd = std::env::current_dir().ok()?;
-    library.has_project(&cwd).then_some(cwd)
+/// Returns the home directory, for naming projects.
+pub(crate) fn home_dir() -> Option<String> {
+    std::env::home_dir().map(|home| home.to_string_lossy().into_owned())
 }
 
 pub(crate) fn list(library: &Library, options: &LsOptions, terminal: &Terminal) -> Listing {
@@ -117,7 +130,20 @@ pub(crate) fn list(library: &Library, options: &LsOptions, terminal: &Terminal) 
     library.with_progress(progress.observer()).ls(options)
 }
 
-pub(crate) fn print_hidden(hidden: &[(SessionKind, usize)], shown: usize, terminal: &Terminal) {
+/// Explains the marks that occur in a table; `options` select the library.
+pub(crate) fn print_legend(sessions: &[SessionSummary], options: &str, terminal: &Terminal) {
+    if sessions.iter().any(|session| session.is_live) {
+        terminal.print_note("● open in a client");
+    }
+    if let Some(session) = sessions.iter().find(|session| session.is_harmed()) {
+        let id = render::shell_word(render::short_id(session.id.as_str()));
+        let check = format!("rethread{options} check {id}");
+        terminal.print_note(&format!("! clients lose or refuse a part of it: {check}"));
+    }
+}
+
+/// Prints how many sessions are listed, and how many are not.
+pub(crate) fn print_counts(listing: &Listing, n_all: usize, project: Option<&Path>, terminal: &Terminal) {
     let name = |kind: SessionKind, n: usize| {
         let s = if n == 1 { "" } else { "s" };
         match kind {
@@ -129,11 +155,19 @@ pub(crate) fn print_hidden(hidden: &[(SessionKind, usize)], shown: usize, termin
             _ => String::new(),
         }
     };
-    let parts: Vec<String> = hidden.iter().filter(|(_, n)| *n > 0).map(|&(kind, n)| name(kind, n)).collect();
-    let sessions = format!("{shown} session{}", if shown == 1 { "" } else { "s" });
-    if parts.is_empty() {
-        terminal.print_note(&sessions);
-    } else {
-        terminal.print_note(&format!("{sessions}; hidden: {} (--agents shows them)", parts.join(", ")));
+    let shown = listing.sessions.len();
+    let sessions = format!("{n_all} session{}", if n_all == 1 { "" } else { "s" });
+    let mut text = match project {
+        Some(dir) => format!("{sessions} of {}", dir.display()),
+        None => sessions,
+    };
+    if shown < n_all {
+        text = format!("{shown} of {text}; --limit 0 for all");
     }
+    let hidden = listing.hidden.iter().filter(|(_, n)| *n > 0);
+    let hidden: Vec<String> = hidden.map(|&(kind, n)| name(kind, n)).collect();
+    if !hidden.is_empty() {
+        text += &format!("; hidden: {} (--agents shows them)", hidden.join(", "));
+    }
+    terminal.print_note(&text);
 }

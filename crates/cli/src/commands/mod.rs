@@ -7,31 +7,39 @@ pub(crate) mod export;
 pub(crate) mod home;
 pub(crate) mod info;
 pub(crate) mod ls;
+pub(crate) mod pick;
 pub(crate) mod preview;
 pub(crate) mod repair;
+pub(crate) mod resume;
 pub(crate) mod secrets;
 pub(crate) mod show;
 pub(crate) mod tree;
 pub(crate) mod util;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rethread::SkippedPaths;
-use rethread::{Client, Library, LoadedSession, LogSource, Selector};
-use rethread_render::{can_begin_hidden, is_hidden};
+use rethread::{Client, Library, Selector};
+use rethread_render::{can_begin_hidden, is_hidden, shell_word};
 use serde::Serialize;
 
 use crate::args::GlobalArgs;
 use crate::failure::Failure;
+use crate::sample;
 use crate::terminal::Terminal;
+
+/// Opens the library that the options select, for a command that writes to it.
+pub(crate) fn writable_library(global: &GlobalArgs, terminal: &Terminal) -> Result<Library, Failure> {
+    if global.demo { sample::open_writable(terminal) } else { Ok(library(global)) }
+}
 
 /// Opens the library that the options select.
 pub(crate) fn library(global: &GlobalArgs) -> Library {
     if global.demo {
-        return Library::demo();
+        return sample::open();
     }
     // A directory whose name contains a comma is one directory; duplicates are dropped.
     let roots = |text: &OsStr| -> Vec<PathBuf> {
@@ -82,33 +90,24 @@ fn split_at_commas(text: &OsStr) -> Vec<PathBuf> {
     }
 }
 
-/// Makes a selector of an argument: `-` is standard input, `last` the newest session of this directory's project.
+/// Makes a selector of an argument: `-` is standard input.
 pub(crate) fn selector(arg: &OsStr) -> Result<Selector, Failure> {
-    match arg.to_str() {
-        Some("-") => {
-            let mut bytes = Vec::new();
-            let path = PathBuf::from("-");
-            io::stdin().read_to_end(&mut bytes).map_err(|source| rethread::Error::Read { path, source })?;
-            Ok(Selector::Bytes { name: "stdin".to_owned(), bytes })
-        }
-        Some("last") => Ok(Selector::Last { cwd: std::env::current_dir().unwrap_or_default() }),
-        _ => Ok(Selector::from(arg)),
+    if arg != "-" {
+        return Ok(Selector::from(arg));
     }
+    let mut bytes = Vec::new();
+    let path = PathBuf::from("-");
+    io::stdin().read_to_end(&mut bytes).map_err(|source| rethread::Error::Read { path, source })?;
+    Ok(Selector::Bytes { name: "stdin".to_owned(), bytes })
 }
 
-/// Makes selectors of all arguments.
-pub(crate) fn selectors(args: &[OsString]) -> Result<Vec<Selector>, Failure> {
-    args.iter().map(|arg| selector(arg)).collect()
-}
-
-/// Finds the single session that an argument names.
-pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<LogSource, Failure> {
-    Ok(library.find_one(selector(wanted)?)?)
-}
-
-/// Finds and reads the single session that an argument names.
-pub(crate) fn load_one(library: &Library, wanted: &OsStr) -> Result<LoadedSession, Failure> {
-    Ok(library.load(&find_one(library, wanted)?)?)
+/// Returns the options with which a printed command finds the same library.
+pub(crate) fn library_options(global: &GlobalArgs) -> String {
+    match &global.config_dir {
+        _ if global.demo => " --demo".to_owned(),
+        Some(dir) => format!(" --config-dir {}", shell_word(&dir.display().to_string())),
+        None => String::new(),
+    }
 }
 
 /// Parses a client version.

@@ -9,8 +9,9 @@ use rethread_render::{self as render, PreviewHead, WireMessageRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{client, find_one, json_bytes, library};
+use crate::commands::{client, json_bytes, library};
 use crate::failure::Failure;
+use crate::scope::find_one;
 use crate::terminal::{PagedOutput, Terminal};
 
 /// Show what the client would send to the API on resume
@@ -24,9 +25,9 @@ use crate::terminal::{PagedOutput, Terminal};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct PreviewArgs {
-    /// The session
+    /// The session; defaults to the newest one of the current directory's project, or of all
     #[arg(value_name = "SESSION")]
-    session: OsString,
+    session: Option<OsString>,
 
     /// Use the rules of this client version, instead of the newest known version
     #[arg(long, value_name = "VERSION")]
@@ -38,11 +39,7 @@ pub(crate) struct PreviewArgs {
 }
 
 const AFTER: &str = "\
-Exit status: 0 the client resumes the session, 1 it does not, 2 error.
-
-Examples:
-  rethread preview last
-  rethread preview 3f2a --client 2.1.112 --json | jq .messages";
+Exit status: 0 the client resumes the session, 1 it does not, 2 error.";
 
 pub(crate) fn run(
     args: &PreviewArgs,
@@ -51,7 +48,7 @@ pub(crate) fn run(
 ) -> Result<CommandOutcome, Failure> {
     let (client, note) = client(args.client.as_deref())?;
     let library = library(global);
-    let source = find_one(&library, &args.session)?;
+    let source = find_one(&library, args.session.as_deref(), terminal)?;
     if let Some(note) = note {
         terminal.print_note(&note);
     }

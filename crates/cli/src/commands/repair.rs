@@ -2,15 +2,17 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rethread::{LineCounts, RepairDestination, Repaired, RepairedLog};
+use rethread::{Library, RepairDestination, Repaired, RepairedLog};
 use rethread_render::{self as render, RepairRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{find_one, json_line, library};
+use crate::commands::{json_line, library, writable_library};
 use crate::failure::Failure;
+use crate::resume_command::ResumeCommand;
+use crate::scope::find_one;
 use crate::terminal::{PagedOutput, Terminal};
 use crate::wording::finding_hint;
 
@@ -25,17 +27,17 @@ use crate::wording::finding_hint;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct RepairArgs {
-    /// The session
+    /// The session; defaults to the newest one of the current directory's project, or of all
     #[arg(value_name = "SESSION")]
-    session: OsString,
+    session: Option<OsString>,
 
     /// Show the changes line by line, without writing anything
     #[arg(long, short = 'n')]
     dry_run: bool,
 
-    /// Repair the session itself and keep a backup next to it
+    /// Repair the session itself and keep the original next to it
     ///
-    /// Refused while a client has the session open.
+    /// The original gets the suffix `.bak`. Refused while a client has the session open.
     #[arg(long, conflicts_with_all = ["dry_run", "output"])]
     in_place: bool,
 
@@ -45,20 +47,19 @@ pub(crate) struct RepairArgs {
 }
 
 const AFTER: &str = "\
-Exit status: 0 repaired or nothing to repair, 1 something could not be repaired, 2 error.
-
-Examples:
-  rethread repair last --dry-run
-  rethread repair 3f2a              a new session; the original is kept
-  rethread repair 3f2a --in-place   the same session, with a backup";
+Exit status: 0 repaired or nothing to repair, 1 something could not be repaired, 2 error.";
 
 pub(crate) fn run(
     args: &RepairArgs,
     global: &GlobalArgs,
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
-    let library = library(global);
-    let source = find_one(&library, &args.session)?;
+    if args.in_place && args.session.is_none() {
+        return Err(Failure::new("--in-place requires a session").hint("it modifies the session itself"));
+    }
+    let writes = !args.dry_run && args.output.is_none();
+    let library = if writes { writable_library(global, terminal)? } else { library(global) };
+    let source = find_one(&library, args.session.as_deref(), terminal)?;
     let to = match (&args.output, args.in_place, args.dry_run) {
         (_, _, true) => RepairDestination::DryRun,
         (_, true, _) => RepairDestination::InPlace,
@@ -70,7 +71,7 @@ pub(crate) fn run(
     if global.json {
         json_line(&mut out, &RepairRow::new(&repaired, &finding_hint))?;
     } else {
-        write_summary(&mut out, &repaired, args.dry_run, terminal)?;
+        write_summary(&mut out, &repaired, args.dry_run, &library, terminal)?;
     }
     out.finish()?;
     Ok(if repaired.remaining.is_empty() { CommandOutcome::Success } else { CommandOutcome::Negative })
@@ -80,6 +81,7 @@ fn write_summary(
     out: &mut PagedOutput,
     repaired: &Repaired,
     dry_run: bool,
+    library: &Library,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let look = &terminal.stdout;
@@ -90,10 +92,13 @@ fn write_summary(
         };
         writeln!(out, "{text}")?;
     } else {
-        write_changes(out, repaired, dry_run, terminal)?;
+        if dry_run {
+            render::write_repair(out, &repaired.changes, look)?;
+        }
+        render::write_repair_summary(out, repaired, dry_run, look)?;
     }
     if let Some(output) = &repaired.output {
-        write_output(out, output, terminal)?;
+        write_output(out, output, library, terminal)?;
     }
     for finding in &repaired.remaining {
         let line = finding.line.map_or(String::new(), |line| format!("line {line}: "));
@@ -103,43 +108,25 @@ fn write_summary(
     Ok(())
 }
 
-/// Writes the number of changed lines, and for a dry run the changes themselves.
-fn write_changes(
+/// Writes the paths of the repaired log and of its backup, and the command that resumes it.
+fn write_output(
     out: &mut PagedOutput,
-    repaired: &Repaired,
-    dry_run: bool,
+    output: &RepairedLog,
+    library: &Library,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let look = &terminal.stdout;
-    if dry_run {
-        if repaired.reordered {
-            writeln!(out, "lines are put in order first; line numbers refer to the reordered log")?;
+    let path = |path: &Path| look.sanitize_line(&path.to_string_lossy());
+    match &output.backup {
+        Some(backup) => {
+            writeln!(out, "repaired in place: {}", path(&output.path))?;
+            writeln!(out, "the original is kept in {}", path(backup))?;
         }
-        render::write_repair(out, &repaired.changes, look)?;
+        None if output.id.is_some() => writeln!(out, "new session: {}", path(&output.path))?,
+        None => writeln!(out, "written to {}", path(&output.path))?,
     }
-    let LineCounts { changed, added, dropped } = repaired.line_counts();
-    let verb = match (dry_run, changed) {
-        (true, _) => "would be",
-        (false, 1) => "was",
-        (false, _) => "were",
-    };
-    let lines = if changed == 1 { "line" } else { "lines" };
-    let text = format!("{changed} {lines} {verb} changed, {added} added, {dropped} dropped");
-    writeln!(out, "{}", look.paint(Style::Dim, text))?;
-    Ok(())
-}
-
-/// Writes the paths of the repaired log and of its backup, and the command that resumes it.
-fn write_output(out: &mut PagedOutput, output: &RepairedLog, terminal: &Terminal) -> Result<(), Failure> {
-    let look = &terminal.stdout;
-    writeln!(out, "{}", look.sanitize_line(&output.path.to_string_lossy()))?;
-    if let Some(backup) = &output.backup {
-        writeln!(out, "{}", look.sanitize_line(&format!("backup: {}", backup.to_string_lossy())))?;
-    }
-    let projects = output.path.parent().and_then(|dir| dir.parent()).and_then(|dir| dir.file_name());
-    if let Some(id) = output.id.as_ref().filter(|_| projects.is_some_and(|name| name == "projects")) {
-        let command = format!("claude --resume {}", render::shell_word(id.as_str()));
-        writeln!(out, "resume it with: {}", look.paint(Style::Id, look.sanitize_line(&command)))?;
+    if let Some(command) = ResumeCommand::for_written_log(library, &output.path) {
+        writeln!(out, "resume it with: {}", command.paint(look))?;
     }
     Ok(())
 }

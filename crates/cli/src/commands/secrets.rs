@@ -7,8 +7,9 @@ use rethread_render::{self as render, SecretRow};
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::clean::RedactionArgs;
-use crate::commands::{json_line, library, ls, selectors};
+use crate::commands::{json_line, library};
 use crate::failure::Failure;
+use crate::scope::find_many;
 use crate::terminal::Terminal;
 use crate::wording::unreadable;
 
@@ -33,12 +34,7 @@ pub(crate) struct SecretsArgs {
 }
 
 const AFTER: &str = "\
-Exit status: 0 none found, 1 some found, 2 error.
-
-Examples:
-  rethread secrets last
-  rethread secrets --all --json | jq -r .rule | sort | uniq -c
-  rethread secrets 3f2a --also 'ACME-[0-9]{8}' --allow '^sk_test_'";
+Exit status: 0 none found, 1 some found, 2 error.";
 
 pub(crate) fn run(
     args: &SecretsArgs,
@@ -46,8 +42,7 @@ pub(crate) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
-    let sources = library.select(&selectors(&args.sessions)?, here)?;
+    let sources = find_many(&library, &args.sessions, args.all, terminal)?;
     if sources.is_empty() {
         // An empty selection must not look like a clean result to somebody who checks before publishing.
         return Err(Failure::new("no sessions to search").hint("`rethread ls --all` lists all sessions"));
@@ -93,8 +88,11 @@ pub(crate) fn run(
         return Ok(CommandOutcome::Success);
     }
     if !global.json {
-        let names = args.sessions.iter().map(|name| format!("{} ", name.display()));
-        let what: String = names.collect();
+        let named = args.sessions.iter().map(|name| render::shell_word(&name.to_string_lossy()) + " ");
+        let what: String = named.chain(args.all.then(|| "--all ".to_owned())).collect();
+        terminal.print_note(
+            "revoke secrets that somebody else may have read: removing them from the log is not enough",
+        );
         terminal.print_note(&format!("`rethread clean {what}--redact -o DIR` writes copies without them"));
     }
     Ok(CommandOutcome::Negative)

@@ -4,16 +4,18 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use rethread::{
-    LoadedTranscript, MessageEvent, MessageNo, NoteEvent, Transcript, TranscriptError, TranscriptOptions,
-    TranscriptPath, TranscriptSubagent, TranscriptWriter, TurnBound, TurnRange, VisibleContent,
-    VisibleThinking, Visit,
+    LoadedTranscript, LogSource, MessageEvent, MessageNo, NoteEvent, Transcript, TranscriptError,
+    TranscriptHeader, TranscriptOptions, TranscriptPath, TranscriptSubagent, TranscriptWriter, TurnBound,
+    TurnRange, VisibleContent, VisibleThinking, Visit,
 };
-use rethread_render::{self as render, MessageRow, NoteRow, ShowOptions};
+use rethread_render::{self as render, MessageRow, NextStep, NoteRow, ShowOptions};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{find_one, json_line, library};
+use crate::commands::{json_line, library};
 use crate::failure::Failure;
+use crate::resume_command::ResumeCommand;
+use crate::scope::find_one;
 use crate::terminal::Terminal;
 
 /// Show the conversation of a session
@@ -24,9 +26,9 @@ use crate::terminal::Terminal;
 /// and can be passed to --at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// The session
+    /// The session; defaults to the newest one of the current directory's project, or of all
     #[arg(value_name = "SESSION")]
-    session: OsString,
+    session: Option<OsString>,
 
     /// Show path N of `rethread tree`
     #[arg(long, value_name = "N")]
@@ -75,7 +77,7 @@ pub(crate) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let source = find_one(&library, &args.session)?;
+    let source = find_one(&library, args.session.as_deref(), terminal)?;
     let from = args.at.map(existing_number).transpose()?;
     let content = VisibleContent {
         thinking: if args.thinking { VisibleThinking::All } else { VisibleThinking::Hidden },
@@ -109,7 +111,8 @@ pub(crate) fn run(
     if global.json {
         transcript.walk(&mut RowWriter { out: &mut out, transcript: &transcript })?;
     } else {
-        let options = ShowOptions { tools: args.tools.into(), subagent: &describe_subagent };
+        let next = next_step(&source, &loaded, &transcript.header).filter(|_| !args.removed && !global.demo);
+        let options = ShowOptions { tools: args.tools.into(), subagent: &describe_subagent, next };
         render::write_conversation(&mut out, &transcript, &options, &terminal.stdout)?;
     }
     out.finish()?;
@@ -165,10 +168,24 @@ fn print_resume_point(loaded: &LoadedTranscript, terminal: &Terminal) {
     }
 }
 
+/// Returns the command that continues the shown path: a client resumes the active one, a clone any other.
+fn next_step(source: &LogSource, loaded: &LoadedTranscript, header: &TranscriptHeader) -> Option<NextStep> {
+    let id = source.file.id.as_str().into();
+    let resume = ResumeCommand::for_log(&source.file.path, &id, loaded.resume_dir.clone());
+    let resume = resume.filter(|_| !source.file.is_subagent)?;
+    if !header.active {
+        let clone = format!("rethread clone {} --path {}", resume.id, header.path_n);
+        return Some(NextStep { label: "clone", commands: vec![clone] });
+    }
+    let enter = resume.dir.as_ref().map(|dir| format!("cd {}", render::shell_word(&dir.to_string_lossy())));
+    let client = ResumeCommand { dir: None, ..resume }.to_string();
+    Some(NextStep { label: "resume", commands: enter.into_iter().chain([client]).collect() })
+}
+
 /// Describes a subagent under the call that started it.
 fn describe_subagent(subagent: &TranscriptSubagent<'_>) -> String {
     match &subagent.log {
-        Some(path) => format!("subagent: rethread show {}", path.display()),
+        Some(path) => format!("subagent: rethread show {}", render::shell_word(&path.to_string_lossy())),
         None => "subagent, in this file".to_owned(),
     }
 }

@@ -1,15 +1,16 @@
 //! `tree`: the branches of a conversation.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 
 use rethread::{Client, LoadedSession};
-use rethread_render::{self as render, PathRow, Style};
+use rethread_render::{self as render, PathRow, Style, shell_word};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{client, json_line, library, load_one};
+use crate::commands::{client, json_line, library};
 use crate::failure::Failure;
+use crate::scope::find_one;
 use crate::terminal::Terminal;
 
 /// Draw the branches of a session
@@ -20,9 +21,9 @@ use crate::terminal::Terminal;
 /// progress entries do not create branches.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TreeArgs {
-    /// The session
+    /// The session; defaults to the newest one of the current directory's project, or of all
     #[arg(value_name = "SESSION")]
-    session: OsString,
+    session: Option<OsString>,
 
     /// Mark the path that this client version would resume, instead of the newest known version
     #[arg(long, value_name = "VERSION")]
@@ -36,7 +37,7 @@ pub(crate) fn run(
 ) -> Result<CommandOutcome, Failure> {
     let (client, note) = client(args.client.as_deref())?;
     let library = library(global);
-    let loaded = load_one(&library, &args.session)?;
+    let loaded = library.load(&find_one(&library, args.session.as_deref(), terminal)?)?;
     let paths = library.tree(&loaded, client);
     if let Some(note) = note {
         terminal.print_note(&note);
@@ -60,6 +61,13 @@ pub(crate) fn run(
         render::write_tree(&mut out, &loaded.session, &loaded.reader(), &paths, look)?;
     }
     out.finish()?;
+    if let Some(path) =
+        paths.iter().find(|path| !path.path.active).filter(|_| paths.len() > 1 && !global.json)
+    {
+        let demo = if global.demo { "--demo " } else { "" };
+        let session = shell_word(&args.session.as_deref().unwrap_or(OsStr::new("last")).to_string_lossy());
+        terminal.print_note(&format!("to read a path: rethread {demo}show {session} --path {}", path.n));
+    }
     let off_path = loaded.session.off_path_nodes().len();
     if off_path > 0 && !global.json {
         let entries = if off_path == 1 { "1 entry".to_owned() } else { format!("{off_path} entries") };

@@ -1,14 +1,18 @@
 //! `util`: output for other programs.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory, Subcommand};
+use clap::Subcommand;
 use clap_complete::Shell;
+use clap_mangen::Man;
+use rethread::internals::store::{ConfinedPath, write_atomic};
 
 use crate::CommandOutcome;
+use crate::args::CliArgs;
 use crate::failure::Failure;
 
-/// Print shell completions and the manual page
+/// Print shell completions and manual pages
 #[derive(Debug, clap::Args)]
 pub(crate) struct UtilArgs {
     #[command(subcommand)]
@@ -22,30 +26,78 @@ enum UtilCommand {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual pages, one after the other
+    Man {
+        /// Print only the page of a command
+        command: Option<String>,
+
+        /// Write each page to a file in DIR, such as DIR/rethread-ls.1
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        dir: Option<PathBuf>,
+    },
     /// Print the help of every command as Markdown
     MarkdownHelp,
 }
 
 pub(crate) fn run(args: &UtilArgs) -> Result<CommandOutcome, Failure> {
-    let mut command = crate::args::CliArgs::command();
-    let mut out = io::stdout().lock();
-    match args.command {
+    let mut definition = CliArgs::definition();
+    let mut text = Vec::new();
+    match &args.command {
         UtilCommand::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut command, "rethread", &mut script);
-            out.write_all(&script)?;
+            clap_complete::generate(*shell, &mut definition, "rethread", &mut text);
         }
-        UtilCommand::Man => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(command).render(&mut page)?;
-            out.write_all(&page)?;
+        UtilCommand::Man { dir: Some(dir), .. } => write_pages(definition, dir)?,
+        UtilCommand::Man { command, .. } => {
+            let wanted = command.as_ref().map(|command| format!("rethread-{command}"));
+            for (name, page) in pages(definition)? {
+                if wanted.as_ref().is_none_or(|wanted| *wanted == name) {
+                    text.extend(page);
+                }
+            }
+            if text.is_empty() {
+                return Err(Failure::new(format!("no command `{}`", command.as_deref().unwrap_or_default()))
+                    .hint("`rethread --help` lists the commands"));
+            }
         }
-        UtilCommand::MarkdownHelp => out.write_all(markdown(command).as_bytes())?,
+        UtilCommand::MarkdownHelp => text = markdown(definition).into_bytes(),
     }
+    let mut out = io::stdout().lock();
+    out.write_all(&text)?;
     out.flush()?;
     Ok(CommandOutcome::Success)
+}
+
+/// Returns the manual pages of the program and of its commands, each with its name.
+fn pages(mut definition: clap::Command) -> io::Result<Vec<(String, Vec<u8>)>> {
+    definition.build();
+    let commands = definition.get_subcommands().filter(|command| command.get_name() != "help");
+    // The built definition of a command repeats the global options, which are on the page of the program.
+    let hide = |arg: clap::Arg| if arg.is_global_set() { arg.hide(true) } else { arg };
+    let commands = commands.map(|command| command.clone().mut_args(hide));
+    let all: Vec<clap::Command> = std::iter::once(definition.clone()).chain(commands).collect();
+    let page = |command: clap::Command| {
+        let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+        let mut text = Vec::new();
+        Man::new(command).render(&mut text).map(|()| (name, text))
+    };
+    all.into_iter().map(page).collect()
+}
+
+/// Writes each manual page to a file.
+fn write_pages(definition: clap::Command, dir: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path, error: &io::Error| {
+        Failure::new(format!("cannot write {}: {error}", path.display())).hint("choose another directory")
+    };
+    // The directories that do not exist yet are created below the last one that does.
+    let base = dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
+    for (name, page) in pages(definition)? {
+        let path = dir.join(format!("{name}.1"));
+        write_atomic(&ConfinedPath::new(base, path.strip_prefix(base).unwrap_or(&path)), |out| {
+            out.write_all(&page)
+        })
+        .map_err(|error| failed(&path, &error))?;
+    }
+    Ok(())
 }
 
 /// Returns the help of every command, as in `docs/cli-reference.md`.

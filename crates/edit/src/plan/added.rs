@@ -5,14 +5,14 @@ use std::sync::Arc;
 use rethread_log::Key;
 use rethread_model::{Facts, FindingKind, NodeId, Reader, Role, Time};
 
-use super::{PathItem, Plan, deterministic_uuid};
+use super::{ChangeCause, PathItem, Plan, deterministic_uuid};
 use crate::splice::Splice;
 
 /// An entry that is added.
 #[derive(Debug, Clone)]
 pub(crate) struct AddedEntry {
     pub(crate) kind: AddedKind,
-    pub(crate) reason: FindingKind,
+    pub(crate) cause: ChangeCause,
     pub(crate) uuid: String,
     /// The entry whose session, directory, version and branch it copies.
     pub(crate) template: NodeId,
@@ -75,7 +75,7 @@ impl Plan<'_> {
         let seed = format!("{label} {} {}", envelope.uuid, self.added.len());
         self.added.push(AddedEntry {
             kind,
-            reason: why,
+            cause: ChangeCause { kind: why, node: like },
             uuid: deterministic_uuid(&seed),
             template: like,
             envelope,

@@ -7,7 +7,7 @@ use rethread_log::{Json, unescape};
 use rethread_model::{BlockClass, CallId, FindingKind, NodeId, Role};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{AddedKind, BlockEdit, CopyEdit, PathItem, Plan};
+use super::{AddedKind, BlockEdit, ChangeCause, CopyEdit, PathItem, Plan};
 use crate::splice::{json_string, text_chunks};
 
 /// A block on the path.
@@ -141,7 +141,9 @@ impl Plan<'_> {
             if n > 0 {
                 self.block_edit(*place, BlockEdit::Rename(name.clone()), FindingKind::RepeatedCall);
                 if let Some(own) = own {
-                    self.block_edit(own, BlockEdit::Rename(name.clone()), FindingKind::RepeatedCall);
+                    let cause = ChangeCause { kind: FindingKind::RepeatedCall, node: place.node };
+                    let edit = self.edit_because(own.node, cause);
+                    edit.blocks.insert(own.block, BlockEdit::Rename(name.clone()));
                 }
             }
             if own.is_none() {

@@ -1,9 +1,9 @@
 //! Repairs envelopes: ids, times and models of entries.
 
-use rethread_model::{BlockClass, FindingKind, NodeId, Role};
+use rethread_model::{FindingKind, NodeId, Role};
 use rustc_hash::FxHashMap;
 
-use super::{PathItem, Plan, deterministic_uuid, in_tree};
+use super::{ChangeCause, PathItem, Plan, deterministic_uuid, in_tree};
 
 impl<'a> Plan<'a> {
     /// Keeps the last of several entries with one uuid, in the place of the first.
@@ -25,7 +25,8 @@ impl<'a> Plan<'a> {
             if self.reader.entry_bytes(self.node(first).entry).trim_ascii()
                 != self.reader.entry_bytes(self.node(last).entry).trim_ascii()
             {
-                self.edit(first, FindingKind::DuplicateUuid).replaced_by = Some(last);
+                let cause = ChangeCause { kind: FindingKind::DuplicateUuid, node: last };
+                self.edit_because(first, cause).replaced_by = Some(last);
             }
         }
         if self.by_uid.is_empty() {
@@ -102,11 +103,7 @@ impl<'a> Plan<'a> {
 
     /// Returns whether the newest client would reject the content of an entry.
     pub(super) fn has_invalid_content(&self, node: NodeId) -> bool {
-        let from = self.content_node(node);
-        let blocks = self.facts.blocks_of(from);
-        let is_invalid = |class: BlockClass| matches!(class, BlockClass::Untyped | BlockClass::Null);
-        self.node(from).flags.has_malformed_content()
-            || !blocks.is_empty() && blocks.iter().all(|block| is_invalid(block.class))
+        self.facts.has_invalid_content(self.content_node(node))
     }
 
     fn model_of(&self, node: NodeId) -> Option<&'a str> {

@@ -4,7 +4,7 @@ use rethread_model::{FindingKind, NodeId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::order::OrderState;
-use super::{PathItem, Plan};
+use super::{ChangeCause, PathItem, Plan};
 
 impl Plan<'_> {
     /// Makes the path linear, so that clients without any rule for forks follow all of it.
@@ -41,7 +41,7 @@ impl Plan<'_> {
                         false => before,
                     };
                     if wanted != now || first && now.is_none() && named {
-                        self.reparent(node, wanted, FindingKind::ParallelCalls);
+                        self.reparent(node, wanted, ChangeCause { kind: FindingKind::ParallelCalls, node });
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use rethread_model::{FindingKind, LinkDefect, NodeId, Role, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{PathItem, Plan};
+use super::{ChangeCause, PathItem, Plan};
 
 /// Maximum number of results and notes skipped between the entries of one message.
 const MAX_BETWEEN: usize = 100;
@@ -35,7 +35,7 @@ impl Plan<'_> {
                 LinkDefect::NoParent => FindingKind::NoParent,
                 LinkDefect::Cycle => FindingKind::Cycle,
             };
-            self.reparent(node, parent_for(self, node), why);
+            self.reparent(node, parent_for(self, node), ChangeCause { kind: why, node });
         }
         for node in self.facts.nodes.keys() {
             if self.broken_links.contains_key(&node) || self.is_dropped(node) {
@@ -47,7 +47,7 @@ impl Plan<'_> {
             if self.first_with_uuid(parent) != parent && self.parent_of(node).is_some() {
                 continue;
             }
-            self.reasons[node] = self.reasons[node].or(self.reasons[parent]);
+            self.causes[node] = self.causes[node].or(self.causes[parent]);
             self.new_parents[node] = Some(parent_for(self, node));
         }
         self.link_added();
@@ -118,11 +118,11 @@ impl Plan<'_> {
             match path[at] {
                 PathItem::Added(new) => self.added[new].parent = before,
                 PathItem::Source(node) if follows_new => {
-                    let why = match path[at - 1] {
-                        PathItem::Added(new) => self.added[new].reason,
+                    let cause = match path[at - 1] {
+                        PathItem::Added(new) => self.added[new].cause,
                         PathItem::Source(_) => continue,
                     };
-                    self.reparent(node, before, why);
+                    self.reparent(node, before, cause);
                 }
                 PathItem::Source(_) => {}
             }

@@ -39,8 +39,8 @@ pub(crate) struct Plan<'a> {
     removed: Table<NodeId, bool>,
     /// New parents that differ from those in the file, by node; `Some(None)` makes the entry a root.
     new_parents: Table<NodeId, Option<Option<PathItem>>>,
-    /// The first reason why an entry is removed or changed, by node; `None` if the recipe asked for it.
-    reasons: Table<NodeId, Option<FindingKind>>,
+    /// The first cause why an entry is removed or changed, by node; `None` if the recipe asked for it.
+    causes: Table<NodeId, Option<ChangeCause>>,
     /// Edits inside entries, by node.
     pub(crate) edits: EntryEdits,
     /// Strings that are shortened.
@@ -65,6 +65,14 @@ pub(crate) struct Plan<'a> {
     pub(crate) misplaced: bool,
     /// No entry has a time.
     timeless: bool,
+}
+
+/// The finding because of which an entry is removed, changed or added.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChangeCause {
+    pub(crate) kind: FindingKind,
+    /// The entry concerned. It may be another one: the child of a removed entry is reparented because of that entry.
+    pub(crate) node: NodeId,
 }
 
 /// One entry of the conversation.
@@ -114,7 +122,7 @@ impl<'a> Plan<'a> {
             broken_links,
             removed: Table::filled(false, n),
             new_parents: Table::filled(None, n),
-            reasons: Table::filled(None, n),
+            causes: Table::filled(None, n),
             edits: EntryEdits::with_len(n),
             cuts: CutTable::default(),
             added: Vec::new(),
@@ -172,7 +180,11 @@ impl<'a> Plan<'a> {
     }
 
     fn edit(&mut self, node: NodeId, why: FindingKind) -> &mut EntryEdit {
-        self.reasons[node].get_or_insert(why);
+        self.edit_because(node, ChangeCause { kind: why, node })
+    }
+
+    fn edit_because(&mut self, node: NodeId, cause: ChangeCause) -> &mut EntryEdit {
+        self.causes[node].get_or_insert(cause);
         self.requested_edit(node)
     }
 
@@ -182,7 +194,7 @@ impl<'a> Plan<'a> {
     }
 
     fn drop_entry(&mut self, node: NodeId, why: FindingKind) {
-        self.reasons[node].get_or_insert(why);
+        self.causes[node].get_or_insert(ChangeCause { kind: why, node });
         self.drop_requested(node);
     }
 
@@ -195,8 +207,8 @@ impl<'a> Plan<'a> {
         self.removed[node]
     }
 
-    fn reparent(&mut self, node: NodeId, parent: Option<PathItem>, why: FindingKind) {
-        self.reasons[node].get_or_insert(why);
+    fn reparent(&mut self, node: NodeId, parent: Option<PathItem>, cause: ChangeCause) {
+        self.causes[node].get_or_insert(cause);
         self.new_parents[node] = Some(parent);
     }
 
@@ -205,9 +217,14 @@ impl<'a> Plan<'a> {
         self.new_parents[node]
     }
 
-    /// Returns the first reason why an entry is removed or changed; `None` if the recipe asked for it.
-    pub(crate) fn reason(&self, node: NodeId) -> Option<FindingKind> {
-        self.reasons[node]
+    /// Returns the first cause why an entry is removed or changed. An entry that a recipe changes has none, and
+    /// repairs have no recipe.
+    pub(crate) fn cause(&self, node: NodeId) -> ChangeCause {
+        self.causes[node].unwrap_or(ChangeCause { kind: FindingKind::Incomplete, node })
+    }
+
+    fn reason(&self, node: NodeId) -> Option<FindingKind> {
+        self.causes[node].map(|cause| cause.kind)
     }
 
     /// Returns whether an entry is kept unchanged, wherever it is placed.

@@ -58,7 +58,7 @@ fn home_regex() -> &'static Regex {
     static CELL: OnceLock<Regex> = OnceLock::new();
     cached_regex(
         &CELL,
-        r"(?:^|[^A-Za-z0-9_)\]}.-])(?:/home/|/Users/|[A-Za-z]:\\{1,4}Users\\{1,4}|[A-Za-z]:/Users/)([A-Za-z0-9\x80-\xff][A-Za-z0-9._\x80-\xff-]{1,40})",
+        r"(?:^|[^A-Za-z0-9_)\]}.-])(?:/home/|/Users/|[A-Za-z]:\\{1,16}(?i:users)\\{1,16}|[A-Za-z]:/Users/)([A-Za-z0-9\x80-\xff][A-Za-z0-9._\x80-\xff-]{1,40})",
     )
 }
 
@@ -151,9 +151,7 @@ impl People {
                 continue;
             }
             let (rule, replacement) = replacements[found.pattern().as_usize()].clone();
-            let before = &text[..found.start()];
-            let prefixes = ["/home/", "/Users/", "Users\\", "-home-", "-Users-", "%2Fhome%2F", "%2FUsers%2F"];
-            if rule == "home" && !prefixes.iter().any(|prefix| before.ends_with(prefix)) {
+            if rule == "home" && !is_in_home_path(&text[..found.start()]) {
                 continue;
             }
             hits.push(Hit {
@@ -171,6 +169,22 @@ impl People {
 /// Returns the kind of pseudonym; a home directory gets that of its user.
 fn kind_of(kind: &'static str) -> &'static str {
     if kind == "home" { "user" } else { kind }
+}
+
+/// Returns whether a text ends with the path of the directory that contains home directories. Each level of JSON inside
+/// a string doubles the backslashes of a Windows path.
+fn is_in_home_path(before: &str) -> bool {
+    let prefixes = ["/home/", "/Users/", "-home-", "-Users-", "%2Fhome%2F", "%2FUsers%2F"];
+    let parent = before.trim_end_matches('\\');
+    prefixes.iter().any(|prefix| before.ends_with(prefix))
+        || parent.len() < before.len() && ends_with_users(parent)
+}
+
+fn ends_with_users(text: &str) -> bool {
+    text.len()
+        .checked_sub(5)
+        .and_then(|at| text.get(at..))
+        .is_some_and(|end| end.eq_ignore_ascii_case("users"))
 }
 
 /// Returns whether a word starts here: the byte before it is no letter or digit, unless it ends an escape (`\n`, `%2F`)

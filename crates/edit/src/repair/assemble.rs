@@ -1,10 +1,10 @@
 //! Writes a plan as bytes, line by line.
 
-use rethread_log::{Entry, EntryContent, read};
+use rethread_log::{DefectKind, Entry, EntryContent, ParsedLog, read};
 use rethread_model::{EntryNo, FindingKind, NodeId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Change, MAX_COPIED_LINE};
+use super::{Change, ChangePlace, MAX_COPIED_LINE};
 use crate::ids::IdMap;
 use crate::plan::{AddedKind, PathItem, Plan, checkpoint, write_added, write_edited};
 
@@ -31,7 +31,12 @@ impl Assembly {
     }
 
     fn make(source: &[u8], plan: &Plan<'_>, dry: bool) -> Self {
-        let entries = read(source).entries;
+        let ParsedLog { entries, defects, .. } = read(source);
+        let torn: FxHashSet<u32> = defects
+            .iter()
+            .filter(|defect| defect.kind == DefectKind::CutShort)
+            .map(|defect| defect.line)
+            .collect();
         let names = IdMap::identity();
         let added = added_after(plan);
         let node_of: FxHashMap<EntryNo, NodeId> =
@@ -46,14 +51,15 @@ impl Assembly {
             let node = EntryNo::new(entry.number).and_then(|number| node_of.get(&number).copied());
             match node.filter(|&node| !plan.is_unchanged(node)) {
                 Some(node) if plan.is_dropped(node) => {
-                    out.drop_entry(entry, plan.reason(node).unwrap_or(FindingKind::Incomplete));
+                    let place = ChangePlace::new(entry.line, plan, plan.cause(node));
+                    out.drop_entry(entry, place);
                 }
                 Some(node) => {
                     let raw = plan.reader.entry_bytes(plan.facts.nodes[plan.content_node(node)].entry);
-                    let why = plan.reason(node).unwrap_or(FindingKind::Incomplete);
-                    out.put_object(entry, why, |line| write_edited(plan, raw, node, &names, line));
+                    let place = ChangePlace::new(entry.line, plan, plan.cause(node));
+                    out.put_object(entry, place, |line| write_edited(plan, raw, node, &names, line));
                 }
-                None => out.put_unchanged(entry),
+                None => out.put_unchanged(entry, torn.contains(&entry.line)),
             }
             for new in node.and_then(|node| added.get(&node)).into_iter().flatten() {
                 out.end_line();
@@ -62,9 +68,9 @@ impl Assembly {
                 if matches!(plan.added[*new].kind, AddedKind::End | AddedKind::NoReply) {
                     lines.extend(checkpoint(plan, &plan.added[*new]));
                 }
-                let why = plan.added[*new].reason;
+                let place = ChangePlace::new(entry.line, plan, plan.added[*new].cause);
                 for line in lines.split_inclusive(|&b| b == b'\n') {
-                    out.changes.push(Change::new(entry.line, why, None, Some(line)));
+                    out.changes.push(Change::new(place, None, Some(line)));
                 }
                 out.put(&lines);
             }
@@ -94,8 +100,8 @@ impl Assembly {
         }
     }
 
-    fn drop_entry(&mut self, entry: &Entry<'_>, why: FindingKind) {
-        self.changes.push(Change::new(entry.line, why, Some(entry.raw), None));
+    fn drop_entry(&mut self, entry: &Entry<'_>, place: ChangePlace) {
+        self.changes.push(Change::new(place, Some(entry.raw), None));
         // Its line end is kept for the object before it on the same line.
         if entry.preceded {
             self.end_line();
@@ -103,7 +109,7 @@ impl Assembly {
     }
 
     /// Writes an object on a separate line. The line may be very long, so it is written in place.
-    fn put_object(&mut self, entry: &Entry<'_>, why: FindingKind, write: impl FnOnce(&mut Vec<u8>)) {
+    fn put_object(&mut self, entry: &Entry<'_>, place: ChangePlace, write: impl FnOnce(&mut Vec<u8>)) {
         self.end_line();
         let start = self.bytes.len();
         write(&mut self.bytes);
@@ -111,7 +117,7 @@ impl Assembly {
         self.bytes.drain(start..start + junk);
         let (before, after) = (object_line(entry.raw), &self.bytes[start..]);
         if after != before {
-            self.changes.push(Change::new(entry.line, why, Some(before), Some(after)));
+            self.changes.push(Change::new(place, Some(before), Some(after)));
         } else if entry.preceded || entry.followed {
             self.record_split(entry);
         }
@@ -126,28 +132,32 @@ impl Assembly {
     }
 
     fn record_split(&mut self, entry: &Entry<'_>) {
+        // What shared its line may have been a torn write, which was dropped.
+        let dropped =
+            self.changes.last().filter(|change| change.line == entry.line && change.after.is_none());
+        let kind = dropped.map_or(FindingKind::SeveralObjects, |change| change.reason);
         let (before, after) = (Some(entry.raw), Some(object_line(entry.raw)));
-        self.changes.push(Change::new(entry.line, FindingKind::SeveralObjects, before, after));
+        self.changes.push(Change::new(ChangePlace::at(entry.line, kind), before, after));
     }
 
-    fn put_unchanged(&mut self, entry: &Entry<'_>) {
+    fn put_unchanged(&mut self, entry: &Entry<'_>, is_torn: bool) {
+        let at = |kind: FindingKind| ChangePlace::at(entry.line, kind);
         match entry.content {
             EntryContent::Object if entry.preceded || entry.followed => {
-                self.put_object(entry, FindingKind::SeveralObjects, |line| line.extend_from_slice(entry.raw));
+                self.put_object(entry, at(FindingKind::SeveralObjects), |line| {
+                    line.extend_from_slice(entry.raw)
+                });
             }
             EntryContent::Object if entry.raw.starts_with(BOM) => {
                 self.put(&entry.raw[BOM.len()..]);
                 let (before, after) = (Some(entry.raw), Some(&entry.raw[BOM.len()..]));
-                self.changes.push(Change::new(1, FindingKind::ByteOrderMark, before, after));
+                self.changes.push(Change::new(at(FindingKind::ByteOrderMark), before, after));
             }
             EntryContent::Value if entry.raw.trim_ascii() == b"null" => {
-                self.drop_entry(entry, FindingKind::NullLine)
+                self.drop_entry(entry, at(FindingKind::NullLine));
             }
-            EntryContent::Junk if entry.raw.contains(&0) => self.drop_entry(entry, FindingKind::NulBytes),
-            // An object that begins and does not end is a torn write.
-            EntryContent::Junk if entry.raw.trim_ascii().starts_with(b"{") => {
-                self.drop_entry(entry, FindingKind::CutShort)
-            }
+            EntryContent::Junk if entry.raw.contains(&0) => self.drop_entry(entry, at(FindingKind::NulBytes)),
+            EntryContent::Junk if is_torn => self.drop_entry(entry, at(FindingKind::CutShort)),
             _ => self.put(entry.raw),
         }
     }
@@ -166,7 +176,8 @@ impl Assembly {
                 // The end of a very long line is enough.
                 let end = &last.raw[last.raw.len().saturating_sub(MAX_COPIED_LINE)..];
                 let after = [end, b"\n"].concat();
-                self.changes.push(Change::new(last.line, FindingKind::NoLineBreak, Some(end), Some(&after)));
+                let place = ChangePlace::at(last.line, FindingKind::NoLineBreak);
+                self.changes.push(Change::new(place, Some(end), Some(&after)));
             }
         }
     }

@@ -8,22 +8,24 @@
 //! A session without defects is returned unchanged.
 
 mod assemble;
+mod attribution;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{
-    BlockClass, Client, Facts, Finding, FindingKind, IntendedPath, NodeId, PartOrigin, Reader, Role,
+    BlockClass, Client, Facts, Finding, FindingKind, IntendedPath, Node, NodeId, PartOrigin, Reader,
     SentPart, Session, Severity, Time, check, intended_path, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::fast_path::{harmful_findings, session_intended_path};
-use crate::plan::{LOST_CALL, Plan, deterministic_uuid, message_id};
+use crate::plan::{ChangeCause, LOST_CALL, Plan, deterministic_uuid, message_id};
 use crate::splice::{Splice, json_string, text_chunks};
 use assemble::Assembly;
+use attribution::attribute;
 
 /// A repaired session.
 #[derive(Debug, Clone)]
@@ -45,8 +47,10 @@ pub struct Repair<'a> {
 pub struct Change {
     /// The line in the source; for an added line, the one that it follows.
     pub line: u32,
-    /// The finding that the change repairs.
+    /// The kind of finding that the change repairs.
     pub reason: FindingKind,
+    /// The line of that finding, which may be another one; `None` if it concerns the whole session.
+    pub finding_line: Option<u32>,
     /// The old line; `None` if the line was added. Of a very long line only the part that differs, with some context.
     pub before: Option<Vec<u8>>,
     /// The new line; `None` if the line was dropped. Also only a part of a very long line.
@@ -61,7 +65,7 @@ const MAX_COPIED_LINE: usize = 1 << 20;
 const AROUND: usize = 1 << 10;
 
 impl Change {
-    pub(crate) fn new(line: u32, why: FindingKind, before: Option<&[u8]>, after: Option<&[u8]>) -> Self {
+    fn new(place: ChangePlace, before: Option<&[u8]>, after: Option<&[u8]>) -> Self {
         let hash = |line: Option<&[u8]>| line.map_or(0, |line| xxh3_128(line.trim_ascii_end()));
         let hashes = (hash(before), hash(after));
         let (from, to) = (before.unwrap_or_default(), after.unwrap_or_default());
@@ -76,7 +80,28 @@ impl Change {
             let part = &line[start.saturating_sub(AROUND)..end];
             part[..part.len().min(MAX_COPIED_LINE)].to_vec()
         };
-        Self { line, reason: why, before: before.map(part), after: after.map(part), hashes }
+        let ChangePlace { line, reason, finding_line } = place;
+        let (before, after) = (before.map(part), after.map(part));
+        Self { line, reason, finding_line: Some(finding_line), before, after, hashes }
+    }
+}
+
+/// The line of a change, and the finding that it repairs.
+#[derive(Clone, Copy)]
+struct ChangePlace {
+    line: u32,
+    reason: FindingKind,
+    finding_line: u32,
+}
+
+impl ChangePlace {
+    /// Creates the place of a change that repairs a finding about the same line.
+    fn at(line: u32, reason: FindingKind) -> Self {
+        Self { line, reason, finding_line: line }
+    }
+
+    fn new(line: u32, plan: &Plan<'_>, cause: ChangeCause) -> Self {
+        Self { line, reason: cause.kind, finding_line: plan.facts.location(cause.node).line }
     }
 }
 
@@ -109,15 +134,13 @@ pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Resu
         let Some(repaired) = bytes.filter(|_| !changes.is_empty() || reordered).map(Cow::into_owned) else {
             break;
         };
+        let source_line = |line: u32| sources.get((line as usize).saturating_sub(1)).copied().unwrap_or(line);
         for change in &mut changes {
-            let at = (change.line as usize).saturating_sub(1);
-            change.line = sources.get(at).copied().unwrap_or(change.line);
+            change.line = source_line(change.line);
+            change.finding_line = change.finding_line.map(source_line);
         }
         repair.merge_changes(changes);
-        sources = lines
-            .iter()
-            .map(|&line| sources.get((line as usize).saturating_sub(1)).copied().unwrap_or(line))
-            .collect();
+        sources = lines.iter().map(|&line| source_line(line)).collect();
         (repair.bytes, repair.remaining) = (repaired.into(), left);
         repair.reordered |= reordered;
     }
@@ -125,11 +148,15 @@ pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Resu
     if repair.changes.is_empty() && !repair.reordered {
         return Ok(repair);
     }
+    let bytes = source()?;
+    if !attribute(&mut repair.changes, &check(&Session::read(&bytes), &Client::ALL)) {
+        let Repair { findings, remaining, .. } = repair;
+        return Ok(Repair { findings, changes: Vec::new(), reordered: false, remaining, bytes });
+    }
     // A client that loses the conversation sends local commands instead, which need not be kept.
     if repair.findings.iter().any(|finding| finding.kind == FindingKind::ResumesLocalCommand) {
         return Ok(repair);
     }
-    let bytes = source()?;
     match count_lost_texts(&bytes, &repair.bytes) {
         0 => Ok(repair),
         n => {
@@ -395,15 +422,20 @@ fn repair_entries(
     if intended.chain.is_empty() || faultless && !harmed {
         return None;
     }
-    plan.linearise();
-    let mut assembly = Some(Assembly::new(ready, &plan));
-    let (mut left, agree) = check_repaired(assembly.as_ref().map_or(b"", |assembly| &assembly.bytes));
+    let mut assembly = Some(Assembly::new(ready, &plan)).filter(|_| !plan.misplaced);
+    let (mut left, mut agree) = assembly.as_ref().map_or((Vec::new(), false), Assembly::check);
+    if !left.is_empty() || !agree {
+        // To repair the reported lines is not enough: the whole path is made linear.
+        drop(assembly.take());
+        plan.linearise();
+        (left, agree) = assembly.insert(Assembly::new(ready, &plan)).check();
+    }
     if !left.is_empty() || !agree {
         // The clients do not agree on the end: an added entry marks it. Only one of the two results is in memory.
         drop(assembly.take());
         plan.mark_end();
         let marked = Assembly::new(ready, &plan);
-        let (left_then, agree_then) = check_repaired(&marked.bytes);
+        let (left_then, agree_then) = marked.check();
         if left_then.len() < left.len() || agree_then && !agree {
             (assembly, left) = (Some(marked), left_then);
         } else {
@@ -456,9 +488,8 @@ fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> PreparedSession<'_> {
 /// correct.
 pub(crate) fn normalise_log<'b>(bytes: &dyn Fn() -> &'b [u8], session: &Session) -> Option<Vec<u8>> {
     let facts = &session.facts;
-    let lacks = |node: &rethread_model::Node| lacks_id(node);
     let scrambled = session_intended_path(session, None).scrambled;
-    if !scrambled && !facts.nodes.iter().any(lacks) {
+    if !scrambled && !facts.nodes.iter().any(Node::lacks_message_id) {
         return None;
     }
     if !scrambled {
@@ -467,10 +498,6 @@ pub(crate) fn normalise_log<'b>(bytes: &dyn Fn() -> &'b [u8], session: &Session)
     let ordered = reorder_lines(bytes(), session);
     let edited = normalise_entries(&Session::read(&ordered), &ordered, false);
     Some(edited.map_or(ordered, |(edited, _)| edited))
-}
-
-fn lacks_id(node: &rethread_model::Node) -> bool {
-    node.role == Role::Assistant && node.flags.lacks_message_id() && !node.flags.is_synthetic()
 }
 
 /// Adds missing message ids to answers: entries that are parent and child are one message. If every entry is a
@@ -485,7 +512,7 @@ fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<
     let mut done = 0;
     for (node, fact) in facts.nodes.iter_enumerated() {
         let flags = fact.flags;
-        let lacks = lacks_id(fact) && (all_side || !flags.is_sidechain());
+        let lacks = fact.lacks_message_id() && (all_side || !flags.is_sidechain());
         if !lacks && !all_side {
             continue;
         }
@@ -510,7 +537,7 @@ fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<
         splice.write(&mut out);
         done = start + raw.len();
         let why = if all_side { FindingKind::AllSidechain } else { FindingKind::NoMessageId };
-        changes.push(Change::new(place.line, why, Some(raw), Some(&out[written..])));
+        changes.push(Change::new(ChangePlace::at(place.line, why), Some(raw), Some(&out[written..])));
     }
     if changes.is_empty() {
         return None;
@@ -519,12 +546,14 @@ fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<
     Some((out, changes))
 }
 
-/// Returns what any client would still lose or reject, and whether all clients send the same.
-fn check_repaired(bytes: &[u8]) -> (Vec<Finding>, bool) {
-    let session = Session::read(bytes);
-    let harm = harmful_findings(&session, &Client::ALL);
-    let newest = sent_parts(&session, Client::NEWEST);
-    (harm, Client::ALL.into_iter().all(|client| sent_parts(&session, client) == newest))
+impl Assembly {
+    /// Returns what any client would still lose or reject, and whether all clients send the same.
+    fn check(&self) -> (Vec<Finding>, bool) {
+        let session = Session::read(&self.bytes);
+        let harm = harmful_findings(&session, &Client::ALL);
+        let newest = sent_parts(&session, Client::NEWEST);
+        (harm, Client::ALL.into_iter().all(|client| sent_parts(&session, client) == newest))
+    }
 }
 
 /// Returns the conversation that a client sends: role and origin of each part. Thinking is left out, because it

@@ -1,9 +1,11 @@
 //! The kinds of findings, in one table.
 
+use rethread_log::DefectKind;
+
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Irregular, but nothing is lost.
+    /// Irregular, but every client sends the same as without it.
     Harmless,
     /// Content of the conversation does not reach the model.
     Loss,
@@ -18,6 +20,14 @@ impl Severity {
             Self::Harmless => "odd",
             Self::Loss => "loses",
             Self::Refusal => "refuses",
+        }
+    }
+
+    /// Returns the word for it in texts. JSON has an older one ([`Severity::name`]).
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Harmless => "harmless",
+            Self::Loss | Self::Refusal => self.name(),
         }
     }
 }
@@ -56,6 +66,24 @@ enum Repairability {
 }
 
 impl FindingKind {
+    /// Returns the kind of finding that reports a defect of the file.
+    pub fn of_defect(kind: DefectKind) -> Self {
+        match kind {
+            DefectKind::CutShort => Self::CutShort,
+            DefectKind::NotJson => Self::NotJson,
+            DefectKind::NullLine => Self::NullLine,
+            DefectKind::NotObject => Self::NotObject,
+            DefectKind::NulBytes => Self::NulBytes,
+            DefectKind::SeveralObjects => Self::SeveralObjects,
+            DefectKind::InvalidUtf8 => Self::InvalidUtf8,
+            DefectKind::TooLong => Self::TooLong,
+            DefectKind::DuplicateUuid => Self::DuplicateUuid,
+            DefectKind::DanglingParent => Self::DanglingParent,
+            DefectKind::Cycle => Self::Cycle,
+            DefectKind::Incomplete => Self::Incomplete,
+        }
+    }
+
     /// Returns whether a repair fixes it.
     pub fn is_repairable(self) -> bool {
         self.repairability() == Repairability::Repairable

@@ -130,6 +130,6 @@ impl Findings {
 }
 
 /// Returns whether the model is a Claude model. Others need no signatures.
-fn is_claude_model(facts: &Facts, node: NodeId) -> bool {
+pub(super) fn is_claude_model(facts: &Facts, node: NodeId) -> bool {
     facts.model_of(node).is_none_or(|model| model.starts_with("claude"))
 }

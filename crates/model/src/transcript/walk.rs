@@ -142,6 +142,8 @@ pub struct MessageEvent<'e> {
     pub message: &'e MessageView<'e>,
     /// The number of subagents that it is nested in.
     pub depth: usize,
+    /// The number of its turn, as [`TranscriptRange`] counts them; `None` before the first prompt and in subagents.
+    pub turn: Option<usize>,
     part: &'e TranscriptPart<'e>,
     shown: &'e ShownSidecars,
 }
@@ -273,7 +275,7 @@ impl Transcript<'_> {
         for (index, part) in self.parts.iter().enumerate() {
             writer.begin_part(&PartEvent { session: part.session, index, count: self.parts.len() })?;
             part.steps
-                .for_each_step(|step| walker.step(writer, part, step, 0, &mut |item| range.contains(item)))?;
+                .for_each_step(|step| walker.step(writer, part, step, 0, &mut |item| range.turn_of(item)))?;
         }
         writer.end(&self.listed_subagents())
     }
@@ -292,20 +294,16 @@ impl<'t> RangeFilter<'t> {
         Self { range, turn: 0, has_begun: range.from.is_none() }
     }
 
-    fn contains(&mut self, item: &TranscriptItem<'_>) -> bool {
+    /// Returns the number of an item's turn, 0 before the first; `None` if the item is outside the range.
+    fn turn_of(&mut self, item: &TranscriptItem<'_>) -> Option<usize> {
         let (number, is_prompt) = match item {
             TranscriptItem::Message(message) => (Some(message.n), message.kind == MessageKind::Prompt),
             TranscriptItem::Note(_) => (None, false),
         };
         self.turn += usize::from(is_prompt);
         self.has_begun |= number.is_some() && number == self.range.from;
-        let in_turns = self
-            .range
-            .turns
-            .as_ref()
-            .is_none_or(|turns| turns.contains(&self.turn.max(usize::from(*turns.start() == 1))));
         let is_named = self.range.only.as_ref().is_none_or(|only| number.is_some_and(|n| only.contains(&n)));
-        self.has_begun && in_turns && is_named
+        (self.has_begun && self.range.contains_turn(self.turn) && is_named).then_some(self.turn)
     }
 }
 
@@ -321,16 +319,15 @@ impl TranscriptWalker<'_> {
         part: &TranscriptPart<'_>,
         step: &StepItems<'_>,
         depth: usize,
-        is_wanted: &mut dyn FnMut(&TranscriptItem<'_>) -> bool,
+        turn_of: &mut dyn FnMut(&TranscriptItem<'_>) -> Option<usize>,
     ) -> io::Result<()> {
         let mut results = CallResults::new(step);
         for item in &step.items {
-            if !is_wanted(item) {
-                continue;
-            }
+            let Some(turn) = turn_of(item) else { continue };
             match item {
                 TranscriptItem::Message(message) => {
-                    let event = MessageEvent { message, depth, part, shown: &self.shown };
+                    let turn = Some(turn).filter(|turn| *turn > 0);
+                    let event = MessageEvent { message, depth, turn, part, shown: &self.shown };
                     self.message(writer, &event, &mut results)?;
                 }
                 TranscriptItem::Note(note) if note.is_compaction() => {
@@ -415,7 +412,7 @@ impl TranscriptWalker<'_> {
             return writer.linked_subagent(&event);
         };
         writer.begin_subagent(&event)?;
-        part.steps.for_each_step(|step| self.step(writer, part, step, depth + 1, &mut |_| true))?;
+        part.steps.for_each_step(|step| self.step(writer, part, step, depth + 1, &mut |_| Some(0)))?;
         writer.end_subagent(&event)
     }
 

@@ -63,7 +63,7 @@ struct BranchRow<'a> {
 struct AgentRow<'a> {
     r#type: &'static str,
     name: &'a str,
-    file: &'a str,
+    file: Option<&'a str>,
     messages: usize,
     call: Option<&'a str>,
 }

@@ -15,13 +15,17 @@ mod markdown;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use rethread_log::Json;
-use rethread_model::{BlockView, MessageNo, MessageView, ResultPart, SubagentNo, Time, Transcript, Usage};
+use rethread_log::{BlockKind, Json};
+use rethread_model::{
+    BlockView, MessageNo, MessageView, ResultPart, SubagentNo, Time, Transcript, Usage, collapse_whitespace,
+};
 use serde::{Deserialize, Serialize};
 
-pub use index::{IndexRow, write_index};
+pub use index::{IndexFormat, IndexRow, write_index};
+pub(crate) use safe::strip_control_codes;
+pub(crate) use tools::{CallSection, TodoState, changed_lines, describe_call, edited_lines};
 
-use crate::text::plural;
+use crate::text::{plural, truncate};
 
 /// The format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -53,6 +57,8 @@ pub struct Document<'a> {
     pub transcript: &'a Transcript<'a>,
     /// The documents that it links to.
     pub links: &'a DocumentLinks,
+    /// The command that resumes the session, if this is the path that a client would resume.
+    pub resume_command: Option<&'a str>,
 }
 
 /// The names of the documents that a document links to, relative to the directory of all documents.
@@ -65,7 +71,7 @@ pub struct DocumentLinks {
     pub begins_in: Option<(String, Option<MessageNo>)>,
     /// The documents of the sibling paths, in the order of the header; `None` for paths without one.
     pub siblings: Vec<Option<String>>,
-    /// The documents of the subagents, by number.
+    /// The documents of the subagents, by number; empty for those without one.
     pub subagents: Arc<Vec<String>>,
     /// The relative path to the directory of all documents: empty, or `../`.
     pub root_prefix: &'static str,
@@ -79,9 +85,9 @@ impl DocumentLinks {
         self.siblings.get(index)?.as_deref()
     }
 
-    /// Returns the document of a subagent.
-    fn subagent(&self, number: SubagentNo) -> &str {
-        self.subagents.get(number.index()).map_or("", String::as_str)
+    /// Returns the document of a subagent, if it has one.
+    fn subagent(&self, number: SubagentNo) -> Option<&str> {
+        self.subagents.get(number.index()).map(String::as_str).filter(|file| !file.is_empty())
     }
 }
 
@@ -103,6 +109,30 @@ pub fn write(
         Format::Html => html::write(out, document),
         Format::Json => json::write(out, document),
     }
+}
+
+/// Maximum length of a heading, in columns.
+const MAX_HEADING: usize = 80;
+
+/// Returns the first words of a prompt on one line of at most `width` columns.
+fn first_words(message: &MessageView<'_>, width: usize) -> String {
+    let text = message.blocks.iter().find(|block| block.kind == Some(BlockKind::Text));
+    let text = text.map(BlockView::readable).unwrap_or_default();
+    // The text itself may be very long.
+    let text = text.trim_start();
+    let start = &text[..text.floor_char_boundary(8 * width)];
+    truncate_at_word(&collapse_whitespace(&strip_control_codes(start)), width)
+}
+
+/// Cuts a text to at most `width` columns, between words if there is a space in the second half.
+fn truncate_at_word(text: &str, width: usize) -> String {
+    let cut = truncate(text, width);
+    if cut.len() == text.len() {
+        return cut;
+    }
+    let words = cut.trim_end_matches('…');
+    let end = words.rfind(' ').filter(|&end| end > words.len() / 2).unwrap_or(words.len());
+    format!("{}…", words[..end].trim_end_matches([' ', ',', ';', ':', '.']))
 }
 
 /// Returns the text of a message, cleaned.

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use rethread_log::Json;
-use rethread_model::{beginning, collapse_whitespace};
+use rethread_model::collapse_whitespace;
 use similar::{ChangeTag, TextDiff};
+
+use crate::call_summary::CallSummary;
 
 use super::safe::{LONG, clean_short, strip_control_codes};
 
@@ -58,10 +60,7 @@ pub(crate) fn describe_call(tool: &str, input: Json<'_>, copy: Json<'_>) -> Call
             let mut pieces = Vec::new();
             let language = if tool == "Bash" { "bash" } else { "powershell" };
             if let Some(command) = text("command") {
-                let about = text("description").map(|about| format!("# {}\n", collapse_whitespace(&about)));
-                let mut command = command.into_owned();
-                command.insert_str(0, &about.unwrap_or_default());
-                pieces.push(CallSection::Code("Command", language.into(), clean_short(command.into())));
+                pieces.push(CallSection::Code("Command", language.into(), clean_short(command)));
             }
             push_other_fields(&mut pieces, input, &["command", "description"]);
             pieces
@@ -123,25 +122,12 @@ pub(crate) fn describe_call(tool: &str, input: Json<'_>, copy: Json<'_>) -> Call
         },
         _ => whole_input(input),
     };
-    let start = |key: &str| input.get(key).and_then(beginning).filter(|t| !t.trim().is_empty());
-    let subject = match tool {
-        "Bash" => start("command").or_else(|| start("description")),
-        "Task" | "Agent" => start("description").or_else(|| start("prompt")),
+    let diff = pieces.iter().find_map(|piece| match piece {
+        CallSection::Diff(diff) => Some(&**diff),
         _ => None,
-    };
-    let subject = match (subject, &pieces[..]) {
-        (Some(subject), _) => subject.into_owned(),
-        (None, [CallSection::Todos(list), ..]) => {
-            let done = list.iter().filter(|(state, _)| *state == TodoState::Done).count();
-            format!("{done} of {} done", list.len())
-        }
-        (None, _) if tool == "ExitPlanMode" => "plan".to_owned(),
-        // A call without any input is described by its name.
-        (None, []) => String::new(),
-        _ => crate::show::input_summary(input),
-    };
+    });
     CallView {
-        summary: short(&collapse_whitespace(&strip_control_codes(&subject))),
+        summary: short(&CallSummary::with_diff(tool, input, copy, diff).line()),
         sections: pieces,
         expanded: open,
     }
@@ -198,6 +184,17 @@ fn push_other_fields(pieces: &mut Vec<CallSection>, input: Json<'_>, shown: &[&s
         let text = serde_json::to_string_pretty(&left).unwrap_or_default();
         pieces.push(CallSection::Code("Input", "json".into(), clean_short(text.into())));
     }
+}
+
+/// Returns the number of added and removed lines of an edit.
+pub(crate) fn edited_lines(input: Json<'_>, copy: Json<'_>) -> Option<(usize, usize)> {
+    diff_of(input, copy).as_deref().map(changed_lines)
+}
+
+/// Returns the number of added and removed lines of a diff.
+pub(crate) fn changed_lines(diff: &str) -> (usize, usize) {
+    let count = |mark: u8| diff.lines().filter(|line| line.as_bytes().first() == Some(&mark)).count();
+    (count(b'+'), count(b'-'))
 }
 
 /// Returns the diff that the client kept, or one computed from the strings of the call.
@@ -432,18 +429,17 @@ mod tests {
     #[test]
     fn call_summaries_name_their_subject() {
         insta::assert_snapshot!(described("Bash", r#"{"command":"npm test\n","description":"Run"}"#), @"
-        npm test | Command(bash): # Run
-        npm test
+        Run | Command(bash): npm test
         ");
         insta::assert_snapshot!(described("Edit", r#"{"file_path":"a.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}"#), @"
-        a.rs | diff:
+        a.rs · +1 −1 | diff:
          a
         -b
         +B
          c
         ");
         insta::assert_snapshot!(described("TodoWrite", r#"{"todos":[{"content":"one","status":"completed"},{"content":"two","status":"pending"}]}"#), @r#"1 of 2 done | [(Done, "one"), (Open, "two")]"#);
-        insta::assert_snapshot!(described("Write", r#"{"file_path":"/x/a.py","content":"print(1)"}"#), @"/x/a.py | Content(python): print(1)");
+        insta::assert_snapshot!(described("Write", r#"{"file_path":"/x/a.py","content":"print(1)"}"#), @"/x/a.py · 1 line | Content(python): print(1)");
         insta::assert_snapshot!(described("mcp__x", r#"{"a":1,"b":[true]}"#), @r#"
         {"a":1,"b":[true]} | Input(json): {
           "a": 1,

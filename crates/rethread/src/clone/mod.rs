@@ -12,10 +12,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rethread_edit::{self as edit, ClonePlanError, CloneSummary, IdMap, Recipe};
-use rethread_model::{Client, Finding, Session};
+use rethread_model::{Client, Finding, OriginKind, Session};
 use rethread_store::{ConfinedPath, NewSession};
 
 use crate::library::{Library, LogSource, config_root};
+use crate::origin::write_origin;
 pub use outcome::{Cloned, SessionSize, WrittenClone};
 use sidecars::ClonedSidecars;
 pub use summarise::{Summariser, SummariserFailure};
@@ -166,11 +167,15 @@ impl<'t> CloneTask<'t> {
         observations.nothing_removed = sidecars.nothing_removed;
         let holder = self.library.store.holder(&self.source.file);
         observations.holder = holder.filter(|_| self.source.bytes.is_none());
+        let resume_dir = resume_dir(self.source, self.options, &summary);
         if let Some(path) = &self.target {
             observations.outside_config = config_root(path).is_none();
             observations.index = add_to_client_index(path, &self.id, &summary);
+            if self.source.bytes.is_none() {
+                // A clone whose source is not recorded is complete.
+                let _ = write_origin(path, &self.source.file.id, OriginKind::Clone, resume_dir.as_deref());
+            }
         }
-        let resume_dir = resume_dir(self.source, self.options, &summary);
         let session = self.target.map(|path| WrittenClone {
             id: self.id.into(),
             path,

@@ -127,6 +127,7 @@ impl CloneTask<'_> {
         let observations = CloneObservations {
             report,
             condenses: recipe.compress.is_some(),
+            strips: recipe.strip_thinking || recipe.tools.has_edits(),
             is_edited: !clone.is_plain() && self.target.is_some(),
             is_repaired,
             findings,

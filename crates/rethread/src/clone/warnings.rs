@@ -57,6 +57,8 @@ pub enum CloneWarning {
     SummariesCut(usize),
     /// Turns were to be condensed, but there are no older ones.
     NothingToCondense,
+    /// Tool calls or thinking were to be removed, but the recipe applies to none.
+    NothingToRemove,
     /// The last line of the source was only partly written and is not in the clone.
     TornLine,
     /// A process has the source open: the clone contains what was written so far.
@@ -73,6 +75,8 @@ pub(super) struct CloneObservations {
     pub(super) report: CloneReport,
     /// The recipe asked to condense turns.
     pub(super) condenses: bool,
+    /// The recipe asked to remove or shorten tool calls or thinking.
+    pub(super) strips: bool,
     /// An edited clone was written.
     pub(super) is_edited: bool,
     /// The clone was repaired.
@@ -100,7 +104,12 @@ impl CloneObservations {
         warnings.extend(unexpected);
         warnings.extend(some(self.nothing_removed, CloneWarning::NothingRemoved));
         let (condenses, turns) = (self.condenses, self.report.counts.turns);
+        // Unknown tools have a warning of their own, which explains why nothing was removed.
+        let counts = &self.report.counts;
+        let removed = counts.calls + counts.shortened + counts.thinking + counts.turns;
+        let nothing_to_remove = self.strips && removed == 0 && self.report.unknown_tools.is_empty();
         warnings.extend(report_warnings(self.report));
+        warnings.extend(some(nothing_to_remove, CloneWarning::NothingToRemove));
         warnings.extend(some(condenses && turns == 0, CloneWarning::NothingToCondense));
         warnings.extend(inherited);
         warnings.extend(some(self.torn_line, CloneWarning::TornLine));

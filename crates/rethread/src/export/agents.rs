@@ -184,7 +184,7 @@ impl SubagentSet {
         TranscriptPart {
             session: &log.loaded.source.file.id,
             anchor_prefix,
-            steps: log.agent_passage(member.root, steps),
+            steps: log.subagent_stream(member.root, steps),
             sidecars: call_sidecars(log, &Arc::new(self.nested[number.index()].clone())),
         }
     }

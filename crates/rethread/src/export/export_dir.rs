@@ -12,10 +12,11 @@ use rethread_render::IndexRow;
 use rethread_store::{
     ConfinedPath, FileDigest, PathRejection, first_visible_file, hash_file, remove_stale_parts, write_atomic,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use super::ExportError;
+use super::names::{DocumentNames, safe_name};
 
 /// The file name of the manifest.
 const MANIFEST: &str = ".rethread-export.json";
@@ -118,10 +119,7 @@ impl ExportDir {
     pub(crate) fn names(&self) -> DocumentNames {
         let mut names = DocumentNames::default();
         for (file, record) in &self.files {
-            names.owner.insert(file.to_lowercase(), record.source.clone());
-            if !record.stem.is_empty() {
-                names.previous_stems.insert(record.source.clone(), record.stem.clone());
-            }
+            names.add(file, &record.source, &record.stem);
         }
         names
     }
@@ -301,90 +299,15 @@ fn is_inside_dir(name: &str) -> bool {
     name.matches('/').count() <= 1 && name.split('/').all(|part| safe_name(part) == part)
 }
 
-/// The file names in a directory, and the sources that they belong to.
-#[derive(Debug, Default)]
-pub(crate) struct DocumentNames {
-    /// The source of each file, by its lower-case name.
-    owner: FxHashMap<String, String>,
-    /// The stems from earlier runs, by source.
-    previous_stems: FxHashMap<String, String>,
-}
-
-impl DocumentNames {
-    /// Returns the stem of a source's file names: its earlier one, or one for which no file of it (listed by
-    /// `files_of`) has the name of another source's file.
-    pub(crate) fn stem(&mut self, source: &str, id: &str, files_of: impl Fn(&str) -> Vec<String>) -> String {
-        let base = safe_name(id);
-        let known = self.previous_stems.get(source).filter(|stem| is_stem_of(stem, id)).cloned();
-        let numbered = (2..).map(|n| format!("{base}_copy{n}"));
-        for stem in known.into_iter().chain([base.clone()]).chain(numbered) {
-            let files: Vec<String> = files_of(&stem).iter().map(|file| file.to_lowercase()).collect();
-            if files.iter().all(|file| self.owner.get(file).is_none_or(|owner| owner == source)) {
-                self.owner.extend(files.into_iter().map(|file| (file, source.to_owned())));
-                return stem;
-            }
-        }
-        unreachable!("there is always a higher number")
-    }
-}
-
-/// Returns whether a stem could have been made for this session.
-fn is_stem_of(stem: &str, id: &str) -> bool {
-    let base = safe_name(id);
-    stem.strip_prefix(&base).is_some_and(|rest| rest.is_empty() || rest.starts_with("_copy"))
-}
-
-/// Returns a portable file name: letters, digits, `-`, `_` and inner dots, of limited length. A name that had
-/// to be changed gets a hash to keep it distinct.
-pub(crate) fn safe_name(name: &str) -> String {
-    const MAX: usize = 120;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let safe: String = name.chars().take(MAX).map(|c| if plain(c) { c } else { '_' }).collect();
-    let safe = safe.trim_matches('.');
-    if safe == name && !name.is_empty() {
-        return name.to_owned();
-    }
-    let hash = xxhash_rust::xxh3::xxh3_64(name.as_bytes()) & 0xffff_ffff;
-    format!("{}-{hash:08x}", &safe[..safe.len().min(MAX - 20)])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn safe_names_are_portable_and_distinct() {
-        assert_eq!(safe_name("0a1b-2c_3.d"), "0a1b-2c_3.d");
-        assert_eq!(safe_name("a/../b"), "a_.._b-a3d5c1a0".replace("a3d5c1a0", &safe_name("a/../b")[7..]));
-        assert_ne!(safe_name("a?b"), safe_name("a*b"));
-        assert!(safe_name(&"x".repeat(4000)).len() <= 120);
-        assert!(safe_name("ä".repeat(300).as_str()).is_ascii());
-        assert!(!safe_name("..").contains(".."));
-        assert!(!safe_name("").is_empty());
-        assert!(
-            is_inside_dir("subagents/a.md")
-                && !is_inside_dir("../a")
-                && !is_inside_dir("a/b/c")
-                && !is_inside_dir("/etc/x")
-        );
-    }
-
-    #[test]
-    fn source_names_are_stable_and_unique() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut output = ExportDir::open(dir.path(), false).expect("opened");
-        let mut names = output.names();
-        let one = |stem: &str| vec![format!("transcript_{stem}.md")];
-        let two =
-            |stem: &str| vec![format!("transcript_{stem}_path1.md"), format!("transcript_{stem}_path2.md")];
-        assert_eq!(names.stem("1", "x", one), "x");
-        assert_eq!(names.stem("2", "X", one), "X_copy2");
-        assert_eq!(names.stem("3", "y", two), "y");
-        assert_eq!(names.stem("4", "y_path2", one), "y_path2_copy2");
-        let record = FileRecord { source: "2".into(), stem: "X_copy2".into(), ..FileRecord::default() };
-        output.claim([("transcript_X_copy2.md".to_owned(), record)]).expect("claimed");
-        let again = ExportDir::open(dir.path(), false).expect("opened again");
-        assert_eq!(again.names().stem("2", "X", one), "X_copy2");
-        assert_eq!(again.names().stem("5", "x_copy2", one), "x_copy2_copy2");
+    fn files_of_a_manifest_are_inside_the_directory() {
+        assert!(is_inside_dir("subagents/a.md"));
+        for name in ["../a", "a/b/c", "/etc/x", ""] {
+            assert!(!is_inside_dir(name), "{name}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::survey::{Predecessor, Survey, Surveys};
 /// Describes a path. With `cut`, the document contains only the part after its fork.
 pub(super) fn path_header(
     survey: &Survey,
-    row: &PathSummary,
+    summary: &PathSummary,
     parts: &[TranscriptPart<'_>],
     before: &[Predecessor],
     cut: bool,
@@ -19,11 +19,11 @@ pub(super) fn path_header(
     let totals = TranscriptTotals::new(parts);
     let sum = |of: fn(&Predecessor) -> u32| before.iter().map(of).sum::<u32>();
     let title = &survey.title_in_file.title.text;
-    let header = survey.header.path_header(title, row, survey.paths.len(), &totals);
+    let header = survey.header.path_header(title, summary, survey.paths.len(), &totals);
     TranscriptHeader {
-        compactions: if cut { totals.compactions } else { row.compactions + sum(|b| b.counts.2) },
-        messages: if cut { totals.messages } else { row.messages + sum(|b| b.counts.0) },
-        turns: if cut { totals.turns } else { row.turns + sum(|b| b.counts.1) },
+        compactions: if cut { totals.compactions } else { summary.compactions + sum(|b| b.counts.2) },
+        messages: if cut { totals.messages } else { summary.messages + sum(|b| b.counts.0) },
+        turns: if cut { totals.turns } else { summary.turns + sum(|b| b.counts.1) },
         ..header
     }
 }

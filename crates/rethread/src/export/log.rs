@@ -196,12 +196,12 @@ impl ExportLog {
 
     /// Returns the items on the path to a step, optionally only those after another step. With `joins`,
     /// copied messages also show blocks that exist only on other branches.
-    pub(crate) fn passage(&self, step: StepId, after: Option<StepId>, joins: bool) -> StepStream<'_> {
+    pub(crate) fn path_stream(&self, step: StepId, after: Option<StepId>, joins: bool) -> StepStream<'_> {
         StepStream::to_step(self.session(), &self.layout, &self.text, (step, after), joins)
     }
 
     /// Returns the items of a subagent.
-    pub(crate) fn agent_passage(
+    pub(crate) fn subagent_stream(
         &self,
         root: Option<NodeId>,
         steps: &IndexGroups<StepId, StepId>,
@@ -218,20 +218,20 @@ impl ExportLog {
     }
 
     /// Returns its paths; `client` determines the active one.
-    pub(crate) fn path_rows(&self, client: Client) -> Result<Vec<PathSummary>, Error> {
+    pub(crate) fn path_summaries(&self, client: Client) -> Result<Vec<PathSummary>, Error> {
         /// Number of paths whose prompts are read at a time.
         const AT_ONCE: usize = 256;
         let session = self.session();
         let paths = session.paths(client);
-        let mut rows = Vec::with_capacity(paths.len());
+        let mut summaries = Vec::with_capacity(paths.len());
         for some in paths.chunks(AT_ONCE) {
             let nodes = some.iter().flat_map(|path| [Some(path.tip), path.fork_point, path.last_prompt]);
             let chunk =
                 EntryChunk::load(session, &self.text, nodes.flatten()).map_err(|error| self.error(error))?;
             let reader = rethread_model::Reader::with_entries(session, &chunk);
-            rows.extend(some.iter().map(|path| PathSummary::new(&reader, session, path.clone())));
+            summaries.extend(some.iter().map(|path| PathSummary::new(&reader, session, path.clone())));
         }
-        Ok(rows)
+        Ok(summaries)
     }
 
     /// Returns the content keys on its paths, by step.

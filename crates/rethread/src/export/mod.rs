@@ -10,7 +10,9 @@ mod export_dir;
 mod head;
 mod images;
 mod log;
+mod names;
 mod plan;
+mod resume;
 mod survey;
 mod write;
 
@@ -19,26 +21,31 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{Client, SessionId};
-use rethread_render::{Format, write_index};
+use rethread_render::{Format, IndexFormat, IndexRow, write_index};
 use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_128;
 
 use self::export_dir::{ExportDir, FileRecord};
 use self::plan::{DocumentFiles, SessionPlan};
 use self::survey::Surveys;
-use self::write::{Exporter, SessionExport};
+use self::write::{DocumentBuilder, Exporter, SessionExport};
 use crate::library::{Library, LogSource};
 
-pub(crate) use self::export_dir::safe_name;
+pub use self::names::FileNaming;
+pub use self::resume::{ResumableLog, ResumeText};
+
+pub(crate) use self::names::safe_name;
 
 /// Incremented when the output changes, so that documents by an older version are written again.
-const REVISION: u32 = 5;
+const REVISION: u32 = 6;
 
 /// Options of an export.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ExportOptions {
     /// The output format.
     pub format: Format,
+    /// The file names.
+    pub names: FileNaming,
     /// The paths to export.
     pub paths: PathChoice,
     /// Also write paths that are contained in others.
@@ -53,12 +60,15 @@ pub struct ExportOptions {
     pub client: Client,
     /// Write into a directory that contains other files, and overwrite documents that somebody changed.
     pub force: bool,
+    /// Shows how to resume the session, on pages of active paths.
+    pub resume_command: Option<ResumeText>,
 }
 
 impl Default for ExportOptions {
     fn default() -> Self {
         Self {
             format: Format::Md,
+            names: FileNaming::Id,
             paths: PathChoice::All,
             all_copies: false,
             from_fork: false,
@@ -66,6 +76,7 @@ impl Default for ExportOptions {
             thinking: true,
             client: Client::NEWEST,
             force: false,
+            resume_command: None,
         }
     }
 }
@@ -258,6 +269,17 @@ pub enum ExportError {
         /// The number.
         n: usize,
     },
+    /// A single document was requested, but several paths.
+    #[error("session {session} has {paths} paths")]
+    SeveralPaths {
+        /// The session.
+        session: String,
+        /// The number of paths.
+        paths: usize,
+    },
+    /// The session has no messages.
+    #[error("the session has no conversation")]
+    NoConversation,
 }
 
 impl ExportError {
@@ -302,7 +324,8 @@ impl Library {
                 .map(|planned| (planned.file.clone(), plan.record()))
         }))?;
         surveys.keep_logs(&plan::sessions_to_read(&plans, &surveys));
-        let export = Exporter { library: self, options, surveys: &surveys, files: &files, output: &output };
+        let documents = DocumentBuilder { library: self, options, surveys: &surveys, files: &files };
+        let export = Exporter { documents, output: &output };
         // Largest first, so that no core is idle at the end.
         let mut order: Vec<&SessionPlan> = plans.iter().collect();
         order.sort_by_key(|plan| std::cmp::Reverse(surveys.sessions[plan.session].source.file.bytes));
@@ -333,37 +356,81 @@ impl Library {
         exported.removed = output.remove_others(&sources, options.format.extension(), keep);
         let saved = output.save();
         exported.errors.extend(saved.err());
-        update_index(&mut output, &mut exported);
+        update_indexes(&mut output, options.format, &mut exported);
         Ok(exported)
+    }
+
+    /// Writes the transcript of one path of a session, without links to other documents.
+    ///
+    /// Subagents are shown under their calls. Markdown has no images, because it cannot contain them. Fails if
+    /// [`ExportOptions::paths`] selects several paths.
+    ///
+    /// ```
+    /// use rethread::{ExportOptions, Library, PathChoice};
+    ///
+    /// let library = Library::demo();
+    /// let options = ExportOptions { paths: PathChoice::Active, ..ExportOptions::default() };
+    /// let mut markdown = Vec::new();
+    /// library.write_transcript(&library.find_one("0000d001")?, &options, &mut markdown)?;
+    /// assert!(markdown.starts_with(b"# CLAUDE CODE SESSION TRANSCRIPT"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_transcript(
+        &self,
+        source: &LogSource,
+        options: &ExportOptions,
+        out: &mut dyn io::Write,
+    ) -> Result<(), ExportError> {
+        let images = options.images && options.format != Format::Md;
+        let options = &ExportOptions { all_copies: true, from_fork: false, images, ..options.clone() };
+        let mut surveys = Surveys::new(self, vec![source.clone()], options);
+        if let Some(error) = surveys.errors.pop() {
+            return Err(error.into());
+        }
+        let plan = plan::plan_one(&surveys, options)?;
+        let files = DocumentFiles::without_links(&surveys);
+        let documents = DocumentBuilder { library: self, options, surveys: &surveys, files: &files };
+        documents.write_one(&plan, out)
     }
 }
 
-/// Writes the index if there is more than one document.
-fn update_index(output: &mut ExportDir, exported: &mut Exported) {
-    const INDEX: &str = "index.html";
+/// Writes the indexes of a directory with more than one transcript: a page, and a Markdown file if there is
+/// Markdown. Removes those that are obsolete.
+fn update_indexes(output: &mut ExportDir, format: Format, exported: &mut Exported) {
     let rows = output.index_rows();
-    if rows.len() < 2 {
-        if output.is_own_file(INDEX) && output.remove(INDEX) {
-            exported.errors.extend(output.save().err());
+    for index in [IndexFormat::Html, IndexFormat::Markdown] {
+        let file = index.file_name();
+        if rows.len() < 2 || !rows.iter().any(|row| index.lists(row)) {
+            if output.is_own_file(file) && output.remove(file) {
+                exported.errors.extend(output.save().err());
+            }
+            continue;
         }
-        return;
-    }
-    let mut write = || -> Result<(), ExportError> {
-        let mut text = Vec::new();
-        write_index(&mut text, &rows).map_err(|e| ExportError::write(&output.path(INDEX), e))?;
-        let made_of = format!("{:032x}", xxh3_128(&text));
-        if !output.is_current(INDEX, &made_of) {
-            output.ensure_writable(INDEX)?;
-            output.claim([(INDEX.to_owned(), FileRecord::default())])?;
-            let hash = output.write(INDEX, |out| out.write_all(&text))?;
-            let record = FileRecord { made_of: Some(made_of), hash: Some(hash), ..FileRecord::default() };
-            output.record_written(vec![(INDEX.to_owned(), record)]);
-            output.save()?;
+        match write_index_file(output, index, &rows) {
+            Ok(()) if index == IndexFormat::of(format) => exported.index = Some(output.path(file)),
+            Ok(()) => {}
+            Err(error) => exported.errors.push(error),
         }
-        Ok(())
-    };
-    match write() {
-        Ok(()) => exported.index = Some(output.path(INDEX)),
-        Err(error) => exported.errors.push(error),
     }
+}
+
+/// Writes an index, unless it is current.
+fn write_index_file(
+    output: &mut ExportDir,
+    index: IndexFormat,
+    rows: &[IndexRow],
+) -> Result<(), ExportError> {
+    let file = index.file_name();
+    let mut text = Vec::new();
+    write_index(&mut text, index, rows).map_err(|e| ExportError::write(&output.path(file), e))?;
+    let made_of = format!("{:032x}", xxh3_128(&text));
+    if output.is_current(file, &made_of) {
+        return Ok(());
+    }
+    output.ensure_writable(file)?;
+    output.claim([(file.to_owned(), FileRecord::default())])?;
+    let hash = output.write(file, |out| out.write_all(&text))?;
+    let record = FileRecord { made_of: Some(made_of), hash: Some(hash), ..FileRecord::default() };
+    output.record_written(vec![(file.to_owned(), record)]);
+    output.save()
 }

@@ -92,6 +92,14 @@ impl DocumentFiles {
         files
     }
 
+    /// Makes the names for a document that links to no others: its subagents have none.
+    pub(super) fn without_links(surveys: &Surveys) -> Self {
+        let agents = surveys.sessions.iter_enumerated().flat_map(|(session, survey)| {
+            (0..survey.agents.len()).map(move |index| ((session, index), String::new()))
+        });
+        Self { by_path: FxHashMap::default(), agents: agents.collect(), with_index: false }
+    }
+
     /// Returns the path's own document.
     pub(super) fn own_file(&self, path: PathId) -> Option<&String> {
         self.by_path.get(&path)
@@ -115,8 +123,9 @@ pub(super) fn plan(
     for (session, survey) in surveys.sessions.iter_enumerated().filter(|(_, s)| !s.auxiliary) {
         exported.empty_sessions += usize::from(survey.paths.is_empty());
         let source = source_of(survey);
-        let stem = names.stem(&source, &survey.header.id, |stem| possible_names(survey, stem, options));
-        let ending = options.format.extension();
+        let title = &survey.title_in_file.title.text;
+        let choices = options.names.stems(&survey.header.id, title, survey.span.map(|(first, _)| first));
+        let stem = names.stem(&source, &choices, |stem| possible_names(survey, stem, options));
         let chosen = chosen(surveys, options, session, exported);
         let held =
             survey.paths.keys().any(|path| surveys.containing_path(PathId { session, path }).is_some());
@@ -124,8 +133,8 @@ pub(super) fn plan(
         // messages, subagents are the only content.
         let with_agents = !chosen.is_empty() || held || survey.paths.is_empty();
         let document =
-            |path: PathIndex| (path, PlannedDocument::new(document_name(&stem, survey, path, ending)));
-        let agent = |index: usize| PlannedDocument::new(agent_file(&stem, survey, index, ending));
+            |path: PathIndex| (path, PlannedDocument::new(document_name(&stem, survey, path, options)));
+        let agent = |index: usize| PlannedDocument::new(agent_file(&stem, survey, index, options));
         let agents = if with_agents { 0..survey.agents.len() } else { 0..0 };
         let at_forks = is_too_much(survey, &chosen);
         plans.push(SessionPlan {
@@ -138,6 +147,29 @@ pub(super) fn plan(
         });
     }
     plans
+}
+
+/// Plans the single document of a session that is not written to a directory.
+pub(super) fn plan_one(surveys: &Surveys, options: &ExportOptions) -> Result<SessionPlan, ExportError> {
+    let requested = surveys.sessions.iter_enumerated().find(|(_, survey)| !survey.auxiliary);
+    let (session, survey) =
+        requested.filter(|(_, s)| !s.paths.is_empty()).ok_or(ExportError::NoConversation)?;
+    let mut exported = Exported::default();
+    let chosen = chosen(surveys, options, session, &mut exported);
+    if let Some(error) = exported.errors.pop() {
+        return Err(error);
+    }
+    let [path] = chosen[..] else {
+        return Err(ExportError::SeveralPaths { session: survey.header.id.clone(), paths: chosen.len() });
+    };
+    Ok(SessionPlan {
+        session,
+        source: source_of(survey),
+        stem: String::new(),
+        documents: [(path, PlannedDocument::new(String::new()))].into(),
+        agents: Vec::new(),
+        starts_at_forks: false,
+    })
 }
 
 /// Returns whether these paths in full would be out of proportion to their session, as with many successive
@@ -186,23 +218,24 @@ fn source_of(survey: &Survey) -> String {
 
 /// Returns all names that documents of a session can have in this format.
 pub(super) fn possible_names(survey: &Survey, stem: &str, options: &ExportOptions) -> Vec<String> {
-    let ending = options.format.extension();
-    let documents = survey.paths.keys().map(|path| document_name(stem, survey, path, ending));
-    documents.chain((0..survey.agents.len()).map(|i| agent_file(stem, survey, i, ending))).collect()
+    let documents = survey.paths.keys().map(|path| document_name(stem, survey, path, options));
+    documents.chain((0..survey.agents.len()).map(|i| agent_file(stem, survey, i, options))).collect()
 }
 
 /// Returns `transcript_{id}.md`, or with several paths `…_path1_abandoned.md` and `…_path2.md`.
-fn document_name(stem: &str, survey: &Survey, path: PathIndex, ending: &str) -> String {
+fn document_name(stem: &str, survey: &Survey, path: PathIndex, options: &ExportOptions) -> String {
     let path = &survey.paths[path];
-    if survey.paths.len() == 1 {
-        return format!("transcript_{stem}.{ending}");
-    }
-    let status = if path.path.active { "" } else { "_abandoned" };
-    format!("transcript_{stem}_path{}{status}.{ending}", path.n)
+    let path = match (survey.paths.len(), path.path.active) {
+        (1, _) => String::new(),
+        (_, true) => format!("_path{}", path.n),
+        (_, false) => format!("_path{}_abandoned", path.n),
+    };
+    format!("{}.{}", options.names.document(stem, &path), options.format.extension())
 }
 
-fn agent_file(stem: &str, survey: &Survey, index: usize, ending: &str) -> String {
-    format!("{SUBAGENTS}/{stem}_{}.{ending}", subagent_name(&survey.agents[index], index))
+fn agent_file(stem: &str, survey: &Survey, index: usize, options: &ExportOptions) -> String {
+    let name = subagent_name(&survey.agents[index], index);
+    format!("{SUBAGENTS}/{stem}_{name}.{}", options.format.extension())
 }
 
 /// Returns the paths of a session to export.
@@ -266,15 +299,16 @@ fn input_hashes(
 ) -> Vec<String> {
     let survey = &surveys.sessions[plan.session];
     let ExportOptions { format, from_fork, images: pictures, thinking, .. } = options;
-    let how = format!(
+    let options_text = format!(
         "{REVISION} {} {format:?} {from_fork} {pictures} {thinking} {}",
         env!("CARGO_PKG_VERSION"),
         files.with_index
     );
-    let spell = |facts: String| format!("{:032x}", xxh3_128(facts.as_bytes()));
+    let hash_hex = |facts: String| format!("{:032x}", xxh3_128(facts.as_bytes()));
     // Subagents of another session are shown if they have documents.
     let of = |other: SessionIndex| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0)));
     let others: Vec<_> = surveys.sessions_with_calls(plan.session).into_iter().map(of).collect();
+    let resume = survey.resume_command(options);
     let documents = plan.documents.keys().map(|&path| {
         let before = surveys.predecessors_of(plan.session, path);
         let before: Vec<_> = before.iter().map(|before| (of(before.session), before.step)).collect();
@@ -282,12 +316,15 @@ fn input_hashes(
         let begins = document_start(surveys, options, plan, path, files).map(|cut| cut.begins_in);
         let (title, hash) = (&survey.title_in_file.title.text, survey.hash);
         let path = (path.index(), survey.paths[path].status);
-        spell(format!("{how} {hash:x} {before:x?} {others:x?} {title} {path:?} {siblings:?} {begins:?}"))
+        hash_hex(format!(
+            "{options_text} {hash:x} {before:x?} {others:x?} {title} {path:?} {siblings:?} {begins:?} {resume:?}"
+        ))
     });
     let parents: Vec<&str> = plan.documents.values().map(|planned| planned.file.as_str()).collect();
     let parents = xxh3_128(format!("{parents:?}").as_bytes());
     let agents = 0..plan.agents.len();
-    let agents = agents.map(|index| spell(format!("{how} {:x} {index} {parents:x}", survey.hash)));
+    let agents =
+        agents.map(|index| hash_hex(format!("{options_text} {:x} {index} {parents:x}", survey.hash)));
     documents.chain(agents).collect()
 }
 

@@ -7,16 +7,19 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rethread_model::{
     BranchPoint, Client, NodeId, PathEnd, PathId, PathIndex, PathSummary, RestampedCopy, SessionContinuation,
-    SessionFingerprint, SessionIndex, StepId, Table, Time, Uid, containing_paths,
+    SessionFingerprint, SessionId, SessionIndex, StepId, Table, Time, Uid, containing_paths,
 };
+use rethread_render::Format;
 use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::log::{ExportLog, LogReader};
+use super::resume::ResumableLog;
 use super::{ExportError, ExportOptions, PathChoice};
 use crate::Error;
 use crate::library::{Library, LogSource};
+use crate::ls::resume_dir_in;
 use crate::session::Subagent;
 use crate::titles::{self, TitleInFile};
 use crate::transcript::SessionHeader;
@@ -49,6 +52,8 @@ pub(crate) struct Survey {
     pub(crate) title_in_file: TitleInFile,
     pub(crate) first_prompt: String,
     pub(crate) span: Option<(Time, Time)>,
+    /// The directory in which a client resumes it.
+    resume_dir: Option<PathBuf>,
     pub(crate) agents: Vec<Subagent>,
     /// The ids of the calls that started them.
     pub(crate) agent_calls: Vec<Option<String>>,
@@ -59,6 +64,17 @@ pub(crate) struct Survey {
     fingerprint: SessionFingerprint,
     /// Roots whose parents are in other files.
     missing_parents: Vec<(StepId, Uid)>,
+}
+
+impl Survey {
+    /// Returns the command that resumes the session, if the documents show it.
+    pub(crate) fn resume_command(&self, options: &ExportOptions) -> Option<String> {
+        // Only pages show it.
+        let word = options.resume_command.as_ref().filter(|_| options.format == Format::Html)?;
+        let id = SessionId::from(self.header.id.as_str());
+        let log = ResumableLog { path: &self.source.file.path, id: &id, dir: self.resume_dir.as_deref() };
+        word.word(&log)
+    }
 }
 
 /// All sessions of an export.
@@ -366,12 +382,13 @@ fn survey(library: &Library, logs: &LogReader, source: &LogSource, client: Clien
 
 fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Survey, Error> {
     let loaded = &log.loaded;
-    let paths: Table<PathIndex, PathSummary> = log.path_rows(client)?.into();
+    let paths: Table<PathIndex, PathSummary> = log.path_summaries(client)?.into();
     let session = log.session();
     let roots = session.roots_by_step();
-    let of_paths: Vec<_> = paths.iter().map(|row| row.path.clone()).collect();
-    let ending = |row: &PathSummary| PathEnd { step: row.path.step, active: row.path.active };
-    let of_paths_roots: Table<PathIndex, StepId> = paths.iter().map(|row| roots[row.path.step]).collect();
+    let of_paths: Vec<_> = paths.iter().map(|summary| summary.path.clone()).collect();
+    let ending = |summary: &PathSummary| PathEnd { step: summary.path.step, active: summary.path.active };
+    let of_paths_roots: Table<PathIndex, StepId> =
+        paths.iter().map(|summary| roots[summary.path.step]).collect();
     let distinct: FxHashSet<StepId> = of_paths_roots.iter().copied().collect();
     let wanted = |root: StepId| Some((root, loaded.external_root_parent(root)?));
     let wanted: Vec<(StepId, Uid)> = distinct.into_iter().filter_map(wanted).collect();
@@ -396,7 +413,7 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
         bytes: log.bytes,
         log_hash: log.hash,
         hash: digest.hash,
-        path_bytes: paths.iter().map(|row| weights[row.path.step]).collect(),
+        path_bytes: paths.iter().map(|summary| weights[summary.path.step]).collect(),
         sizes: (digest.results, log.bytes + agent_bytes + digest.results),
         agent_calls: agents.iter().map(call_id).collect(),
         calls,
@@ -412,6 +429,7 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
         title_in_file: titled,
         first_prompt: session.facts.first_prompt.clone().unwrap_or_default(),
         span: session.facts.time_span,
+        resume_dir: resume_dir_in(&loaded.source.file, facts),
         forked_from: session.facts.forked_from.clone(),
         agents,
         missing_parents: wanted,

@@ -11,7 +11,7 @@ use rethread_render::{Document, DocumentLinks, write_document};
 use rustc_hash::FxHashMap;
 
 use super::agents::{OwnSession, SubagentSet, call_sidecars};
-use super::export_dir::{ExportDir, FileRecord};
+use super::export_dir::{ExportDir, FileRecord, IndexRecord};
 use super::images::ImageWriter;
 use super::log::ExportLog;
 use super::plan::{self, DocumentFiles, PlannedDocument, SessionPlan};
@@ -32,35 +32,31 @@ pub(super) struct SessionExport {
     pub(super) errors: Vec<ExportError>,
 }
 
-/// Everything that the second pass needs to know.
-pub(super) struct Exporter<'e> {
+/// Builds documents of planned sessions.
+pub(super) struct DocumentBuilder<'e> {
     pub(super) library: &'e Library,
     pub(super) options: &'e ExportOptions,
     pub(super) surveys: &'e Surveys,
     pub(super) files: &'e DocumentFiles,
+}
+
+/// Writes documents to a directory.
+pub(super) struct Exporter<'e> {
+    pub(super) documents: DocumentBuilder<'e>,
     pub(super) output: &'e ExportDir,
 }
 
-impl Exporter<'_> {
-    /// Writes the missing and changed documents of a session.
-    pub(super) fn write(&self, plan: &SessionPlan) -> SessionExport {
-        let mut done = SessionExport::default();
-        for planned in plan.all().filter(|planned| planned.is_current) {
-            done.unchanged += 1;
-            done.records.push((planned.file.clone(), self.output.record(&planned.file)));
-        }
-        if plan.all().any(PlannedDocument::needs_write) {
-            let _turn = self.surveys.sessions[plan.session].source.lock_if_large();
-            if let Err(error) = self.write_session(plan, &mut done) {
-                done.errors.push(error);
-            }
-        }
-        done
-    }
-
-    /// Returns the log of a session, if it is still the one of the first pass.
-    fn load(&self, session: SessionIndex) -> Result<Arc<ExportLog>, ExportError> {
-        self.surveys.log(session)
+impl DocumentBuilder<'_> {
+    /// Writes the only document of a plan.
+    pub(super) fn write_one(&self, plan: &SessionPlan, out: &mut dyn io::Write) -> Result<(), ExportError> {
+        let Some((&path, _)) = plan.documents.first_key_value() else { return Ok(()) };
+        let no_image = |_: &str, _: &[u8]| Err(io::ErrorKind::Unsupported.into());
+        self.with_logs(plan, |logs, _| {
+            self.with_path_document(plan, path, logs, |document, _| {
+                write_document(out, document, self.options.format, &no_image)
+            })
+            .map_err(|source| ExportError::write("-".as_ref(), source))
+        })
     }
 
     /// Reads the sessions that the documents to be written continue from.
@@ -72,15 +68,20 @@ impl Exporter<'_> {
         for (&path, _) in plan.documents.iter().filter(|(_, planned)| planned.needs_write()) {
             for before in self.surveys.predecessors_of(plan.session, path) {
                 if let std::collections::hash_map::Entry::Vacant(place) = earlier.entry(before.session) {
-                    place.insert(self.load(before.session)?);
+                    place.insert(self.surveys.log(before.session)?);
                 }
             }
         }
         Ok(earlier)
     }
 
-    fn write_session(&self, plan: &SessionPlan, done: &mut SessionExport) -> Result<(), ExportError> {
-        let own = OwnSession::new(self.load(plan.session)?);
+    /// Opens the logs of a session for as long as `write` runs.
+    fn with_logs<R>(
+        &self,
+        plan: &SessionPlan,
+        write: impl for<'d> FnOnce(&SessionLogs<'d>, &'d SubagentSet) -> Result<R, ExportError>,
+    ) -> Result<R, ExportError> {
+        let own = OwnSession::new(self.surveys.log(plan.session)?);
         let earlier = self.load_earlier(plan)?;
         let set = SubagentSet::new(
             self.library.skips(),
@@ -100,49 +101,38 @@ impl Exporter<'_> {
             earlier: &earlier,
             started_before,
         };
-        let images = ImageWriter::new(self.output);
-        for (&path, planned) in plan.documents.iter().filter(|(_, planned)| planned.needs_write()) {
-            self.write_path(plan, (path, planned), &logs, &images, done);
-        }
-        for (index, planned) in plan.agents.iter().enumerate().filter(|(_, planned)| planned.needs_write()) {
-            if let Some((number, part)) = set.standalone_part(&own, plan.session, index) {
-                self.write_subagent(plan, planned, (number, part), &logs, &images, done);
-            }
-        }
-        done.records.extend(images.into_records());
-        Ok(())
+        write(&logs, &set)
     }
 
-    /// Writes the document of a path.
-    fn write_path(
+    /// Builds the document of a path and its row in the index for `write`.
+    fn with_path_document<R>(
         &self,
         plan: &SessionPlan,
-        (path, planned): (PathIndex, &PlannedDocument),
+        path: PathIndex,
         logs: &SessionLogs<'_>,
-        images: &ImageWriter<'_>,
-        done: &mut SessionExport,
-    ) {
+        write: impl FnOnce(&Document<'_>, IndexRecord) -> R,
+    ) -> R {
         let surveys = self.surveys;
         let survey = &surveys.sessions[plan.session];
-        let row = &survey.paths[path];
+        let summary = &survey.paths[path];
         let cut = plan::document_start(surveys, self.options, plan, path, self.files);
         let before = surveys.predecessors_of(plan.session, path);
         let before = if cut.is_some() { Vec::new() } else { before };
         let mut parts: Vec<TranscriptPart<'_>> =
             before.iter().enumerate().map(|(i, before)| logs.earlier_part(i, before)).collect();
         // If full paths would be too large, these blocks are left to the documents of the other branches.
-        let joins = !plan.starts_at_forks || row.path.is_current();
+        let joins = !plan.starts_at_forks || summary.path.is_current();
         parts.push(TranscriptPart {
             session: &survey.header.id,
             anchor_prefix: String::new(),
-            steps: logs.own.log.passage(row.path.step, cut.as_ref().map(|cut| cut.step), joins),
+            steps: logs.own.log.path_stream(summary.path.step, cut.as_ref().map(|cut| cut.step), joins),
             sidecars: call_sidecars(&logs.own.log, &logs.started),
         });
-        let mut header = head::path_header(survey, row, &parts, &before, cut.is_some());
+        let mut header = head::path_header(survey, summary, &parts, &before, cut.is_some());
         header.resumes_at = head::resumes_at(surveys, plan.session, path);
         let (siblings, sibling_files) = plan::siblings(surveys, plan, path, self.files);
         header.siblings = siblings;
-        let record = FileRecord { row: Some(head::index_row(survey, &header)), ..plan.record() };
+        let row = head::index_row(survey, &header);
         // If there are very many documents, only complete ones list them.
         let lists_unlinked = !(plan.starts_at_forks && cut.is_some());
         let links = DocumentLinks {
@@ -152,27 +142,23 @@ impl Exporter<'_> {
             has_index: self.files.with_index,
             ..DocumentLinks::default()
         };
+        // A client resumes the active path, whichever page the command is copied from.
+        let resumes = header.active || header.resumes_at.is_some();
+        let resume_command = survey.resume_command(self.options).filter(|_| resumes);
         let mut transcript = self.transcript(header, parts, logs);
         transcript.unlinked = if lists_unlinked { logs.unlinked.clone() } else { Vec::new() };
-        self.write_document(
-            planned,
-            &Document { transcript: &transcript, links: &links },
-            images,
-            record,
-            done,
-        );
+        let resume_command = resume_command.as_deref();
+        write(&Document { transcript: &transcript, links: &links, resume_command }, row)
     }
 
-    /// Writes the document of a subagent.
-    fn write_subagent<'d>(
+    /// Builds the document of a subagent for `write`.
+    fn with_subagent_document<'d, R>(
         &self,
         plan: &SessionPlan,
-        planned: &PlannedDocument,
         (number, part): (SubagentNo, TranscriptPart<'d>),
         logs: &SessionLogs<'d>,
-        images: &ImageWriter<'_>,
-        done: &mut SessionExport,
-    ) {
+        write: impl FnOnce(&Document<'_>) -> R,
+    ) -> R {
         let survey = &self.surveys.sessions[plan.session];
         let is_active = |(path, _): &(&PathIndex, &PlannedDocument)| survey.paths[**path].path.active;
         let parent = plan.documents.iter().find(is_active).or(plan.documents.last_key_value());
@@ -185,8 +171,7 @@ impl Exporter<'_> {
             ..DocumentLinks::default()
         };
         let transcript = self.transcript(header, vec![part], logs);
-        let document = Document { transcript: &transcript, links: &links };
-        self.write_document(planned, &document, images, plan.record(), done);
+        write(&Document { transcript: &transcript, links: &links, resume_command: None })
     }
 
     fn transcript<'d>(
@@ -206,6 +191,45 @@ impl Exporter<'_> {
             content: VisibleContent { thinking, tools: true, images: self.options.images },
         }
     }
+}
+
+impl Exporter<'_> {
+    /// Writes the missing and changed documents of a session.
+    pub(super) fn write(&self, plan: &SessionPlan) -> SessionExport {
+        let mut done = SessionExport::default();
+        for planned in plan.all().filter(|planned| planned.is_current) {
+            done.unchanged += 1;
+            done.records.push((planned.file.clone(), self.output.record(&planned.file)));
+        }
+        if plan.all().any(PlannedDocument::needs_write) {
+            let _turn = self.documents.surveys.sessions[plan.session].source.lock_if_large();
+            if let Err(error) = self.write_session(plan, &mut done) {
+                done.errors.push(error);
+            }
+        }
+        done
+    }
+
+    fn write_session(&self, plan: &SessionPlan, done: &mut SessionExport) -> Result<(), ExportError> {
+        let images = ImageWriter::new(self.output);
+        self.documents.with_logs(plan, |logs, set| {
+            for (&path, planned) in plan.documents.iter().filter(|(_, planned)| planned.needs_write()) {
+                self.documents.with_path_document(plan, path, logs, |document, row| {
+                    let record = FileRecord { row: Some(row), ..plan.record() };
+                    self.write_document(planned, document, &images, record, done);
+                });
+            }
+            for (index, planned) in plan.agents.iter().enumerate().filter(|(_, p)| p.needs_write()) {
+                let Some(subagent) = set.standalone_part(logs.own, plan.session, index) else { continue };
+                self.documents.with_subagent_document(plan, subagent, logs, |document| {
+                    self.write_document(planned, document, &images, plan.record(), done);
+                });
+            }
+            Ok(())
+        })?;
+        done.records.extend(images.into_records());
+        Ok(())
+    }
 
     fn write_document(
         &self,
@@ -216,8 +240,9 @@ impl Exporter<'_> {
         done: &mut SessionExport,
     ) {
         let write_image = |media: &str, bytes: &[u8]| images.write(media, bytes);
-        let write =
-            |out: &mut dyn io::Write| write_document(out, document, self.options.format, &write_image);
+        let write = |out: &mut dyn io::Write| {
+            write_document(out, document, self.documents.options.format, &write_image)
+        };
         let written = self.output.write(&planned.file, write);
         let pictures = images.take_shown();
         match written {
@@ -233,17 +258,17 @@ impl Exporter<'_> {
     /// Reports each path and subagent.
     pub(super) fn report(&self, plans: &[SessionPlan], exported: &mut Exported) {
         for plan in plans {
-            let survey = &self.surveys.sessions[plan.session];
-            for (path, row) in survey.paths.iter_enumerated() {
+            let survey = &self.documents.surveys.sessions[plan.session];
+            for (path, summary) in survey.paths.iter_enumerated() {
                 let Some(document) = self.exported_document(plan, path) else { continue };
-                let before = self.surveys.predecessors_of(plan.session, path);
+                let before = self.documents.surveys.predecessors_of(plan.session, path);
                 exported.transcripts.push(ExportedTranscript {
                     session: survey.header.id.as_str().into(),
-                    path_n: row.n,
+                    path_n: summary.n,
                     paths: survey.paths.len(),
-                    active: row.path.active,
+                    active: summary.path.active,
                     title: survey.title_in_file.title.text.clone(),
-                    messages: row.messages + before.iter().map(|before| before.counts.0).sum::<u32>(),
+                    messages: summary.messages + before.iter().map(|before| before.counts.0).sum::<u32>(),
                     document,
                 });
             }
@@ -262,8 +287,8 @@ impl Exporter<'_> {
         if let Some(planned) = plan.documents.get(&path) {
             return Some(ExportedDocument::File(self.exported_file(planned)));
         }
-        let holder = self.surveys.containing_path(PathId { session: plan.session, path })?;
-        let file = self.files.own_file(holder).map(|file| self.output.path(file));
+        let holder = self.documents.surveys.containing_path(PathId { session: plan.session, path })?;
+        let file = self.documents.files.own_file(holder).map(|file| self.output.path(file));
         Some(ExportedDocument::ContainedIn(file))
     }
 
@@ -298,7 +323,7 @@ impl<'d> SessionLogs<'d> {
         TranscriptPart {
             session: &log.loaded.source.file.id,
             anchor_prefix: anchor_prefix(index, false),
-            steps: log.passage(before.step, None, true),
+            steps: log.path_stream(before.step, None, true),
             sidecars: call_sidecars(log, &self.started_before[&before.session]),
         }
     }

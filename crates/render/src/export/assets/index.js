@@ -28,16 +28,20 @@ for (const t of document.querySelectorAll('time')) {
 }
 
 /* What a row is found by is put together once, at the first search. */
-const sections = [...document.querySelectorAll('.project')].map(box => ({
-  box, name: box.querySelector('h2').textContent, count: box.querySelector('.count'),
-  rows: [...box.querySelectorAll('tbody tr')].map(row => ({ row, text: null })),
-}));
+const sections = [...document.querySelectorAll('.project')].map(box => {
+  const link = document.querySelector(`#projects a[href="#${box.id}"]`);
+  return {
+    box, link, name: box.querySelector('summary').textContent,
+    counts: [box, link].map(part => part?.querySelector('.count')).filter(Boolean),
+    rows: [...box.querySelectorAll('tbody tr')].map(row => ({ row, text: null })),
+  };
+});
 const total = sections.reduce((n, s) => n + s.rows.length, 0);
 
 function filter() {
   const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
   let all = 0;
-  for (const { box, name, count, rows } of sections) {
+  for (const { box, link, name, counts, rows } of sections) {
     let some = 0;
     for (const r of rows) {
       if (words.length && r.text === null) {
@@ -48,13 +52,18 @@ function filter() {
       some += yes;
     }
     box.hidden = !some;
-    if (count) count.textContent = some;
+    if (words.length) box.open = true;
+    if (link) link.parentNode.hidden = !some;
+    for (const count of counts) count.textContent = some;
     all += some;
   }
   found.textContent = words.length ? `${all.toLocaleString('en')} of ${total.toLocaleString('en')}` : '';
 }
 let timer;
 find.oninput = () => { clearTimeout(timer); timer = setTimeout(filter, 80); };
+
+/* The list of projects unfolds what it leads to. */
+for (const { box, link } of sections) link?.addEventListener('click', () => { box.open = true; });
 
 /* Sorting. Numbers and dates begin with the largest. */
 for (const { box } of sections) {

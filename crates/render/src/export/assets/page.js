@@ -31,7 +31,7 @@ button.onclick = () => {
 /* Pages. The nodes of page 1 are kept; any other page is made from its chunk. */
 const first = main.querySelector('.page');
 const format = dateStyle => new Intl.DateTimeFormat(undefined, { dateStyle, timeStyle: 'short' });
-const clock = format('medium'), hour = format();
+const clock = format('medium'), hour = format(), day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 let section = first, page = 1, unfolded = null, spot;
 
 function times(box) {
@@ -39,7 +39,7 @@ function times(box) {
     const d = new Date(t.dateTime);
     if (isNaN(d)) continue;
     t.title = t.dateTime;
-    t.textContent = (t.closest('.answer') ? hour : clock).format(d);
+    t.textContent = ('day' in t.dataset ? day : t.closest('.answer') ? hour : clock).format(d);
   }
 }
 
@@ -345,7 +345,7 @@ function dress(pre) {
   dressed.add(pre);
   const box = el('div', { className: 'box' });
   pre.replaceWith(box);
-  box.append(pre, el('button', { type: 'button', className: 'copy', ariaLabel: 'Copy', onclick: copy }));
+  box.append(pre, copier());
   const code = pre.querySelector('code[class^=lang-]'), re = code && lexerOf(code.className.slice(5).toLowerCase());
   if (!re) return;
   const text = code.textContent, out = new DocumentFragment();
@@ -354,6 +354,7 @@ function dress(pre) {
   code.replaceChildren(out);
 }
 
+const copier = () => el('button', { type: 'button', className: 'copy', ariaLabel: 'Copy', onclick: copy });
 async function copy({ target: { previousSibling: pre, dataset } }) {
   let ok = true;
   try { await navigator.clipboard.writeText(pre.textContent); } catch {
@@ -416,6 +417,7 @@ function lex(text, re, out) {
   out.append(text.slice(from));
 }
 
+$('resume')?.after(copier());
 times(body);
 arrive();
 onhashchange = () => go(location.hash.slice(1));

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::io;
 
-use rethread_log::BlockKind;
-use rethread_model::{BlockView, OutlineEntry, SiblingPath, TranscriptHeader, collapse_whitespace};
+use rethread_model::{OutlineEntry, SiblingPath, TranscriptHeader};
 
 use super::page::page_start_parts;
-use super::{badge, byte_prefix, html_text, write_time};
+use super::{badge, html_text, write_time};
 use crate::export::safe::{html_escaped, push_escaped, strip_control_codes};
-use crate::export::{Document, DocumentLinks, format_time, input_tokens};
+use crate::export::{
+    Document, DocumentLinks, MAX_HEADING, first_words, format_time, input_tokens, truncate_at_word,
+};
 use crate::text::{format_count, plural, truncate};
 
 /// Writes everything before the first message.
@@ -17,9 +18,10 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
     let (head, links) = (&document.transcript.header, document.links);
     let title = if head.title.is_empty() { "Untitled session" } else { &head.title };
     let title = strip_control_codes(title);
+    let heading = truncate_at_word(&title, MAX_HEADING);
     let (before, after) = page_start_parts();
     out.push_str(before);
-    push_escaped(out, &title);
+    push_escaped(out, &heading);
     out.push_str(after);
     let _ = write!(
         out,
@@ -30,28 +32,28 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
          aria-label=\"Search this transcript\" autocomplete=\"off\"><p id=\"found\" role=\"status\"></p></div>\n\
          <ol id=\"hits\" hidden></ol>\n<nav id=\"outline\" aria-label=\"Prompts\"><ol>",
         head.messages,
-        html_escaped(&title)
+        html_escaped(&heading)
     );
     write_outline(out, document)?;
     out.push_str("</ol></nav>\n</aside>\n<div class=\"column\">\n<header class=\"head\">\n");
     write_crumbs(out, links);
-    let _ = writeln!(out, "<h1>{}</h1>", html_escaped(&title));
-    match &head.subagent {
-        Some(agent) => {
-            let _ = writeln!(out, "<p class=\"status\">Subagent <code>{}</code></p>", html_text(agent));
-        }
-        None => {
-            let _ = write!(out, "<p class=\"status\">{}", badge(head.active));
-            if head.paths > 1 {
-                let _ = write!(out, " path {} of {}", head.path_n, head.paths);
-            }
-            out.push_str("</p>\n");
-        }
-    }
+    let full = if heading == title { String::new() } else { format!(" title=\"{}\"", html_escaped(&title)) };
+    let _ = writeln!(out, "<h1{full}>{}</h1>", html_escaped(&heading));
+    write_status(out, head);
+    // On a phone all of this is folded.
+    let _ = writeln!(out, "<details class=\"about\"><summary>{}</summary>", summary_line(head));
     write_metadata(out, head);
+    if let Some(command) = document.resume_command {
+        let _ = writeln!(
+            out,
+            "<p class=\"resume\"><span>Resume</span><code id=\"resume\">{}</code></p>",
+            html_text(command)
+        );
+    }
     if head.siblings.len() > 1 {
         write_branches(out, head, links);
     }
+    out.push_str("</details>\n");
     write_defects(out, &head.defects);
     if let Some((file, n)) = &links.begins_in {
         let file = html_escaped(file);
@@ -68,6 +70,38 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
          <main id=\"main\" tabindex=\"-1\">\n<section class=\"page\" data-page=\"1\">\n",
     );
     Ok(())
+}
+
+/// Writes the name of a subagent, or the status of a path if there are several.
+fn write_status(out: &mut String, head: &TranscriptHeader) {
+    if let Some(agent) = &head.subagent {
+        let _ = writeln!(out, "<p class=\"status\">Subagent <code>{}</code></p>", html_text(agent));
+    } else if head.paths > 1 {
+        let (n, of) = (head.path_n, head.paths);
+        let _ = writeln!(out, "<p class=\"status\">{} path {n} of {of}</p>", badge(head.active));
+    }
+}
+
+/// Describes a document on one line: its path if there are several, date, length and project.
+fn summary_line(head: &TranscriptHeader) -> String {
+    let mut parts = Vec::new();
+    let has_paths = head.subagent.is_none() && head.paths > 1;
+    if has_paths {
+        parts.push(format!("{} path {} of {}", badge(head.active), head.path_n, head.paths));
+    }
+    if let Some(time) = head.span.and_then(|(first, _)| first.to_iso()) {
+        let day = html_escaped(time.get(..10).unwrap_or(&time));
+        parts.push(format!("<time datetime=\"{}\" data-day>{day}</time>", html_escaped(&time)));
+    }
+    let is_session = head.subagent.is_none() && head.turns > 0;
+    let (turns, messages) =
+        (plural(u64::from(head.turns), "turn"), plural(u64::from(head.messages), "message"));
+    parts.push(if is_session { turns.to_string() } else { messages.to_string() });
+    let project = head.project.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or_default();
+    if !project.is_empty() && !has_paths {
+        parts.push(html_text(&truncate(project, 24)));
+    }
+    parts.join(" · ")
 }
 
 /// Writes the links to the index and to the parent session.
@@ -106,9 +140,7 @@ fn write_outline(out: &mut String, document: &Document<'_>) -> io::Result<()> {
     let mut compactions = 0;
     document.transcript.outline(|entry| match entry {
         OutlineEntry::Prompt { message, anchor } => {
-            let words = message.blocks.iter().find(|b| b.kind == Some(BlockKind::Text));
-            let words = words.map(BlockView::text).unwrap_or_default();
-            let words = truncate(&collapse_whitespace(&strip_control_codes(byte_prefix(&words, 600))), 90);
+            let words = first_words(message, 90);
             let words = if words.is_empty() { "(no text)" } else { &words };
             let _ = write!(
                 out,
@@ -213,13 +245,9 @@ fn write_branches(out: &mut String, head: &TranscriptHeader, links: &DocumentLin
         }
         let fork = branch.fork_message.map(|n| format!("from #{n} · ")).unwrap_or_default();
         let messages = plural(u64::from(branch.messages), "message");
-        let prompt = truncate(&branch.last_prompt, 80);
-        let _ = write!(
-            out,
-            "{} <span>{fork}{messages} · {}</span></li>",
-            badge(branch.active),
-            html_text(&prompt)
-        );
+        let prompt = html_text(&truncate(&branch.last_prompt, 80));
+        let prompt = if prompt.is_empty() { prompt } else { format!(" · {prompt}") };
+        let _ = write!(out, "{} <span>{fork}{messages}{prompt}</span></li>", badge(branch.active));
     }
     out.push_str("</ol>");
     // If there are thousands of paths, only those near this one are loaded.

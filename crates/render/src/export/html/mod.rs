@@ -8,6 +8,7 @@
 mod head;
 mod page;
 mod prose;
+mod urls;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -15,11 +16,12 @@ use std::io::{self, Write};
 use rethread_log::Json;
 use rethread_model::{
     BlockView, CallEvent, ListedSubagent, MessageEvent, MessageKind, NoteEvent, PartEvent, ResultEvent,
-    ResultPart, SubagentEvent, Time, TranscriptWriter, collapse_whitespace, describe_media,
+    ResultPart, SubagentEvent, SubagentNo, Time, TranscriptWriter, collapse_whitespace, describe_media,
 };
 
 use self::page::Paginator;
 use self::prose::render_markdown;
+use self::urls::push_linked;
 use super::safe::{LONG, clean_pieces, html_escaped, push_escaped, strip_control_codes};
 use super::tools::{
     CallSection, TodoState, describe_call, describe_other_block, result_language, strip_client_markup,
@@ -125,10 +127,13 @@ impl HtmlWriter<'_> {
         self.text.push_str("</header>");
     }
 
-    /// Writes a text as it is, without parsing it as Markdown.
+    /// Writes a text as it is, without parsing it as Markdown. Only its web addresses become links.
     fn write_plain(&mut self, text: &str) {
         self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
-        self.html(text);
+        for piece in clean_pieces(text) {
+            push_linked(&mut self.text, &piece);
+            self.spill();
+        }
         self.text.push_str("</div>");
     }
 
@@ -235,19 +240,22 @@ impl HtmlWriter<'_> {
         if unlinked.peek().is_none() {
             return;
         }
-        let links = self.document.links;
         self.text.push_str("<section class=\"lost\"><h3>Subagents whose call is not known</h3><ul>");
         for listed in unlinked {
-            let _ = write!(
-                self.text,
-                "<li><a href=\"{}{}\">{}</a>, {}</li>",
-                links.root_prefix,
-                html_escaped(links.subagent(listed.number)),
-                html_text(&listed.subagent.name),
-                plural(listed.subagent.messages as u64, "message")
-            );
+            let name = self.subagent_link(listed.number, &html_text(&listed.subagent.name));
+            let messages = plural(listed.subagent.messages as u64, "message");
+            let _ = write!(self.text, "<li>{name}, {messages}</li>");
         }
         self.text.push_str("</ul></section>\n");
+    }
+
+    /// Returns a link to the document of a subagent, or only its text if there is no document.
+    fn subagent_link(&self, number: SubagentNo, text: &str) -> String {
+        let links = self.document.links;
+        match links.subagent(number) {
+            Some(file) => format!("<a href=\"{}{}\">{text}</a>", links.root_prefix, html_escaped(file)),
+            None => text.to_owned(),
+        }
     }
 
     fn write_short_note(&mut self, said: &str, class: &str, id: Option<&str>) {
@@ -422,15 +430,15 @@ impl TranscriptWriter for HtmlWriter<'_> {
     }
 
     fn begin_subagent(&mut self, event: &SubagentEvent<'_>) -> io::Result<()> {
-        let links = self.document.links;
+        let messages = plural(event.subagent.messages as u64, "message");
         let _ = write!(
             self.text,
-            "<details class=\"subagent\"><summary>Subagent: {}</summary><div class=\"body\">\
-             <p><a href=\"{}{}\">On a separate page</a></p>",
-            plural(event.subagent.messages as u64, "message"),
-            links.root_prefix,
-            html_escaped(links.subagent(event.number))
+            "<details class=\"subagent\"><summary>Subagent: {messages}</summary><div class=\"body\">"
         );
+        if self.document.links.subagent(event.number).is_some() {
+            let link = self.subagent_link(event.number, "On a separate page");
+            let _ = write!(self.text, "<p>{link}</p>");
+        }
         Ok(())
     }
 
@@ -440,14 +448,9 @@ impl TranscriptWriter for HtmlWriter<'_> {
     }
 
     fn linked_subagent(&mut self, event: &SubagentEvent<'_>) -> io::Result<()> {
-        let links = self.document.links;
-        let _ = write!(
-            self.text,
-            "<p><a href=\"{}{}\">Subagent: {}</a></p>",
-            links.root_prefix,
-            html_escaped(links.subagent(event.number)),
-            plural(event.subagent.messages as u64, "message")
-        );
+        let text = format!("Subagent: {}", plural(event.subagent.messages as u64, "message"));
+        let link = self.subagent_link(event.number, &text);
+        let _ = write!(self.text, "<p>{link}</p>");
         Ok(())
     }
 

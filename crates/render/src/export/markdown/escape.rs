@@ -112,7 +112,8 @@ pub(super) fn escape_inline(text: &str) -> String {
                 out.push(c);
             }
             '%' if out.ends_with('%') => out.push_str("\\%"),
-            '{' if opens_attributes(text.as_bytes(), at) || text.ends_with('}') => entity(&mut out, c),
+            '{' if opens_attributes(text.as_bytes(), at) => entity(&mut out, c),
+            '}' if closes_line(text.as_bytes(), 0, at) => entity(&mut out, c),
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),
             c => out.push(c),

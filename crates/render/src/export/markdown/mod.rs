@@ -6,6 +6,7 @@
 //! escaped as a whole.
 
 mod escape;
+mod index;
 mod outline;
 mod sanitize;
 
@@ -25,11 +26,12 @@ use super::tools::{
     CallSection, TodoState, describe_call, describe_other_block, result_language, strip_client_markup,
 };
 use super::{
-    Document, MAX_PROSE, WriteImage, embedded_image, extent, format_time, format_tokens, input_tokens,
-    said_in,
+    Document, IndexFormat, MAX_PROSE, WriteImage, embedded_image, extent, first_words, format_time,
+    format_tokens, input_tokens, said_in,
 };
 use crate::text::{format_count, plural};
 
+pub(super) use self::index::write_markdown_index;
 pub(super) use self::outline::{escape_definitions, markdown_options};
 
 pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>, picture: WriteImage<'_>) -> io::Result<()> {
@@ -46,6 +48,9 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>, picture: Write
     page.flush()?;
     document.transcript.walk(&mut page)
 }
+
+/// Maximum length of the words of a prompt in the heading of its turn, in columns.
+const MAX_TURN_WORDS: usize = 60;
 
 struct MarkdownWriter<'a> {
     document: &'a Document<'a>,
@@ -96,19 +101,20 @@ impl MarkdownWriter<'_> {
         let head = &self.document.transcript.header;
         let out = &mut self.text;
         out.push_str("# CLAUDE CODE SESSION TRANSCRIPT\n\n");
-        let _ = writeln!(out, "Session ID: {}", escape_id(&head.session));
+        // Two spaces at the end break a line in every renderer.
+        let _ = writeln!(out, "Session ID: {}  ", escape_id(&head.session));
         if let Some(agent) = &head.subagent {
-            let _ = writeln!(out, "Subagent: {}", escape_inline(agent));
+            let _ = writeln!(out, "Subagent: {}  ", escape_inline(agent));
         } else {
-            let _ = writeln!(out, "Path: {} of {}", head.path_n, head.paths);
-            let _ = writeln!(out, "Status: {}", if head.active { "ACTIVE" } else { "ABANDONED" });
+            let _ = writeln!(out, "Path: {} of {}  ", head.path_n, head.paths);
+            let _ = writeln!(out, "Status: {}  ", if head.active { "ACTIVE" } else { "ABANDONED" });
             if let Some(uuid) = head.fork_point.as_ref().filter(|_| !head.active) {
-                let _ = writeln!(out, "Fork Point: {}", escape_id(uuid));
+                let _ = writeln!(out, "Fork Point: {}  ", escape_id(uuid));
             }
         }
         if head.compactions > 0 {
             out.push_str(
-                "**Contains Compact Operation(s)** - Full conversation including compacted segments\n",
+                "**Contains Compact Operation(s)** - Full conversation including compacted segments  \n",
             );
         }
         let _ = writeln!(out, "Total Messages: {}\n", head.messages);
@@ -178,7 +184,8 @@ impl MarkdownWriter<'_> {
             let _ = writeln!(out, "- [Parent session]({}{})", links.root_prefix, link_address(parent));
         }
         if links.has_index {
-            let _ = writeln!(out, "- [All transcripts]({}index.html)", links.root_prefix);
+            let index = IndexFormat::Markdown.file_name();
+            let _ = writeln!(out, "- [All transcripts]({}{index})", links.root_prefix);
         }
         if !head.defects.is_empty() {
             let what = if head.defects.len() == 1 { "one defect" } else { "defects" };
@@ -199,10 +206,13 @@ impl MarkdownWriter<'_> {
         }
     }
 
-    /// Returns a link to the document of a subagent.
+    /// Returns a link to the document of a subagent, or only its name if there is no document.
     fn subagent_link(&self, name: &str, number: SubagentNo) -> String {
         let links = self.document.links;
-        format!("[{}]({}{})", escape_inline(name), links.root_prefix, link_address(links.subagent(number)))
+        match links.subagent(number) {
+            Some(file) => format!("[{}]({}{})", escape_inline(name), links.root_prefix, link_address(file)),
+            None => escape_inline(name),
+        }
     }
 
     fn write_heading(&mut self, event: &MessageEvent<'_>, who: &str) {
@@ -342,7 +352,9 @@ impl TranscriptWriter for MarkdownWriter<'_> {
             MessageKind::Prompt => {
                 if event.depth == 0 {
                     self.turn += 1;
-                    let _ = write!(self.text, "\n---\n\n## Turn {}\n", self.turn);
+                    let words = escape_inline(&first_words(message, MAX_TURN_WORDS));
+                    let words = if words.is_empty() { words } else { format!(": {words}") };
+                    let _ = write!(self.text, "\n---\n\n## Turn {}{words}\n", self.turn);
                 }
                 let is_person = event.depth == 0 && self.document.transcript.header.subagent.is_none();
                 self.write_heading(event, if is_person { "User" } else { "Prompt" });
@@ -464,11 +476,10 @@ impl TranscriptWriter for MarkdownWriter<'_> {
 
     fn begin_subagent(&mut self, event: &SubagentEvent<'_>) -> io::Result<()> {
         let link = self.subagent_link(&event.subagent.name, event.number);
+        let has_page = self.document.links.subagent(event.number).is_some();
+        let label = if has_page { "On a separate page: " } else { "" };
         let messages = plural(event.subagent.messages as u64, "message");
-        let _ = write!(
-            self.text,
-            "<details>\n<summary>Subagent: {messages}</summary>\n\nOn a separate page: {link}\n"
-        );
+        let _ = write!(self.text, "<details>\n<summary>Subagent: {messages}</summary>\n\n{label}{link}\n");
         self.flush()
     }
 

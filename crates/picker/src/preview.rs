@@ -1,0 +1,169 @@
+//! The preview of a session: what it is, whether it will resume, its branches, and how it begins and ends.
+
+use ratatui::text::{Line, Span};
+use rethread::{CheckReport, PathStatus, PathSummary, SessionSummary, Severity};
+use rethread_render::{Style as Role, StyledLine, format_bytes, plural, truncate};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::look::PickerLook;
+
+/// A session as the preview shows it.
+#[derive(Debug)]
+pub struct SessionPreview {
+    /// Its summary.
+    pub summary: SessionSummary,
+    /// Its paths.
+    pub paths: Vec<PathSummary>,
+    /// Findings about resuming it; `None` if they could not be determined.
+    pub report: Option<CheckReport>,
+    /// The beginning of the conversation; all of it if no turns are omitted.
+    pub beginning: Vec<StyledLine>,
+    /// The number of turns between the beginning and the end.
+    pub omitted_turns: usize,
+    /// The end of the conversation.
+    pub end: Vec<StyledLine>,
+}
+
+impl SessionPreview {
+    /// Formats the preview for a width.
+    pub(crate) fn lines(&self, look: &PickerLook, width: usize) -> Vec<Line<'static>> {
+        let mut lines = self.head(look, width);
+        lines.push(Line::default());
+        lines.extend(self.verdict(look, width));
+        if self.paths.len() > 1 {
+            lines.push(Line::default());
+            lines.push(heading(look, "Branches"));
+            lines.extend(self.paths.iter().map(|path| path_line(path, look, width)));
+        }
+        lines.push(Line::default());
+        lines.extend(self.beginning.iter().map(|line| styled(line, look)));
+        if self.omitted_turns > 0 {
+            let text = format!("⋯ {} not shown", plural(self.omitted_turns as u64, "turn"));
+            lines.extend([Line::styled(text, look.style(Role::Dim)), Line::default()]);
+        }
+        lines.extend(self.end.iter().map(|line| styled(line, look)));
+        lines
+    }
+
+    fn head(&self, look: &PickerLook, width: usize) -> Vec<Line<'static>> {
+        let summary = &self.summary;
+        let display = &look.display;
+        let title = if summary.title.text.is_empty() { "(no prompt)" } else { &summary.title.text };
+        let mut lines: Vec<Line<'static>> = wrap(&look.line(title), width, 2)
+            .into_iter()
+            .map(|text| Line::styled(text, look.style(Role::Title)))
+            .collect();
+        let mut push = |text: String| {
+            lines.push(Line::styled(truncate(&look.line(&text), width), look.style(Role::Dim)));
+        };
+        push(summary.project().into_owned());
+        push(match summary.created.filter(|_| summary.created != summary.modified) {
+            Some(created) => {
+                format!("{} – {}", display.format_time(Some(created)), display.format_time(summary.modified))
+            }
+            None => display.format_time(summary.modified),
+        });
+        let mut parts = vec![
+            plural(summary.turns, "turn").to_string(),
+            format_bytes(summary.bytes),
+            summary.models.join(", "),
+            summary.git_branch.clone().unwrap_or_default(),
+        ];
+        parts.retain(|part| !part.is_empty());
+        push(parts.join(" · "));
+        push(summary.id.to_string());
+        lines
+    }
+
+    /// Says whether the session will resume.
+    fn verdict(&self, look: &PickerLook, width: usize) -> Vec<Line<'static>> {
+        let Some(report) = &self.report else { return Vec::new() };
+        let worst = report.findings.iter().filter(|finding| finding.is_harmful()).max_by_key(|f| f.severity);
+        let (mark, role, text) = match worst {
+            _ if self.summary.is_live => ("●", Role::Active, "open in a client".to_owned()),
+            None => ("●", Role::Active, "will resume completely".to_owned()),
+            Some(finding) => {
+                let verb = if finding.severity == Severity::Refusal { "refused" } else { "loses content" };
+                ("!", Role::Error, format!("{verb}: {}", look.line(&finding.detail)))
+            }
+        };
+        let texts = wrap(&text, width.saturating_sub(2), 3);
+        let marks = std::iter::once(mark).chain(std::iter::repeat(" "));
+        marks
+            .zip(texts)
+            .map(|(mark, text)| {
+                Line::from(vec![Span::styled(format!("{mark} "), look.style(role)), Span::raw(text)])
+            })
+            .collect()
+    }
+}
+
+fn heading(look: &PickerLook, text: &str) -> Line<'static> {
+    Line::styled(text.to_owned(), look.style(Role::Title))
+}
+
+/// Formats a path: its mark, number, turns and last prompt.
+pub(crate) fn path_line(path: &PathSummary, look: &PickerLook, width: usize) -> Line<'static> {
+    let (mark, role) = match path.status {
+        PathStatus::Active => ("●", Role::Active),
+        PathStatus::Abandoned => ("○", Role::Abandoned),
+    };
+    let number = format!("{mark} {:<2}", path.n);
+    let turns = format!(" {:>9}  ", plural(u64::from(path.turns), "turn").to_string());
+    let room = width.saturating_sub(number.width() + turns.width());
+    let words = look.line(path.last_prompt.as_deref().unwrap_or_default());
+    Line::from(vec![
+        Span::styled(number, look.style(role)),
+        Span::styled(turns, look.style(Role::Dim)),
+        Span::raw(truncate(&words, room)),
+    ])
+}
+
+/// Converts a line of a conversation.
+fn styled(line: &StyledLine, look: &PickerLook) -> Line<'static> {
+    line.spans().map(|(text, style)| Span::styled(text.to_owned(), look.converted(style))).collect()
+}
+
+/// Wraps a text at spaces to at most `max` lines of a width. A cut is marked with an ellipsis.
+pub(crate) fn wrap(text: &str, width: usize, max: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    'paragraphs: for paragraph in text.lines() {
+        let paragraph = paragraph.replace('\t', "    ");
+        let mut rest = paragraph.trim_end();
+        loop {
+            if lines.len() == max {
+                break 'paragraphs;
+            }
+            let fits = fitting(rest, width);
+            if fits == rest.len() {
+                lines.push(rest.to_owned());
+                break;
+            }
+            let at_space = rest[..fits].rfind(' ').filter(|&at| !rest[..at].trim().is_empty());
+            let cut = if rest[fits..].starts_with(' ') { fits } else { at_space.unwrap_or(fits) };
+            lines.push(rest[..cut].trim_end().to_owned());
+            rest = rest[cut..].trim_start();
+        }
+    }
+    let shown: usize = lines.iter().map(String::len).sum();
+    if lines.len() == max
+        && shown + max < text.trim_end().len()
+        && let Some(last) = lines.last_mut()
+    {
+        *last = truncate(&format!("{last} …"), width);
+    }
+    lines
+}
+
+/// Returns the length of the longest beginning of a text that fits a width; at least one character.
+fn fitting(text: &str, width: usize) -> usize {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > width && at > 0 {
+            return at;
+        }
+    }
+    text.len()
+}
