@@ -13,8 +13,20 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Ccodegen-units=1 --cfg fuzzing";
 
-/// Runs every target for a number of seconds; prints a note where the fuzzer cannot run.
-pub(crate) fn run(seconds: u64) -> Result<()> {
+/// How far to run every target.
+pub(crate) enum Effort {
+    /// A fixed number of inputs from a fixed seed, starting from the kept inputs only: the same code gives
+    /// the same result on every machine.
+    Reproducible,
+    /// New inputs for a number of seconds, starting from everything that earlier runs found.
+    Seconds(u64),
+}
+
+/// Number of inputs of a reproducible run; less than a minute per target.
+const RUNS: u32 = 50_000;
+
+/// Runs every target; prints a note where the fuzzer cannot run.
+pub(crate) fn run(effort: &Effort) -> Result<()> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         println!("SKIPPED: the fuzzer runs on x86-64 Linux only");
         return Ok(());
@@ -34,16 +46,25 @@ pub(crate) fn run(seconds: u64) -> Result<()> {
         bail!("the fuzz targets do not build");
     }
     for name in TARGETS {
-        let corpus = target.join("corpus").join(name);
+        let (corpus, limit) = match effort {
+            Effort::Reproducible => {
+                let corpus = target.join("reproducible").join(name);
+                let _ = std::fs::remove_dir_all(&corpus);
+                (corpus, vec!["-seed=1".to_owned(), format!("-runs={RUNS}")])
+            }
+            Effort::Seconds(seconds) => {
+                (target.join("corpus").join(name), vec![format!("-max_total_time={seconds}")])
+            }
+        };
         let crashes = target.join("crashes").join(name);
         std::fs::create_dir_all(&corpus)?;
         std::fs::create_dir_all(&crashes)?;
-        println!("$ {name} for {seconds} s");
+        println!("$ {name} {}", limit.join(" "));
         let output = Command::new(target.join(TRIPLE).join("release").join(name))
             .arg(&corpus)
             .arg(fuzz.join("seeds"))
             .arg(format!("-dict={}", fuzz.join("markdown.dict").display()))
-            .arg(format!("-max_total_time={seconds}"))
+            .args(&limit)
             .arg(format!("-artifact_prefix={}/", crashes.display()))
             .args([
                 "-timeout=10",

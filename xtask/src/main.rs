@@ -42,8 +42,8 @@ fn main() -> Result<()> {
         ["hunt"] => hunt(1000, None),
         ["hunt", cases] => hunt(cases.parse()?, None),
         ["hunt", cases, test] => hunt(cases.parse()?, Some(test)),
-        ["fuzz"] => fuzz::run(60),
-        ["fuzz", seconds] => fuzz::run(seconds.parse()?),
+        ["fuzz"] => fuzz::run(&fuzz::Effort::Seconds(60)),
+        ["fuzz", seconds] => fuzz::run(&fuzz::Effort::Seconds(seconds.parse()?)),
         _ => bail!(
             "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export|picker] | corpus [--recipe NAME] [DIR…] | browser | pictures [--binary PATH] [--matrix DIR] | conventions | hostile [--sample N] [FILTER…] | hunt [CASES [TEST]] | fuzz [SECONDS] | {}",
             real_client::USAGE
@@ -65,7 +65,7 @@ fn ci() -> Result<()> {
     hostile::run(&["--sample".to_owned(), "8".to_owned()])?;
     browser::run()?;
     real_client::run(&[])?;
-    fuzz::run(60)
+    fuzz::run(&fuzz::Effort::Reproducible)
 }
 
 /// Runs every property test, or those of one test file, on new cases.

@@ -179,8 +179,13 @@ fn escape_active(text: &str, outline: &Outline, place: TextContext) -> InertMark
     for (range, level) in &outline.headings {
         demote_heading(text, range.clone(), *level as usize, place.demote_by, &mut edits);
     }
-    let mut scan =
-        EscapeScanner { text, outline, content_start: line_content_start(text.as_bytes(), 0), at: 0 };
+    let mut scan = EscapeScanner {
+        text,
+        outline,
+        before_dollar_code: before_dollar_code(text, outline),
+        content_start: line_content_start(text.as_bytes(), 0),
+        at: 0,
+    };
     for (range, _) in &code {
         scan.escape_to(range.start, &mut edits);
         scan.skip_to(range.end);
@@ -254,6 +259,19 @@ fn normalise_code_spans(text: &str, outline: &Outline, place: TextContext, edits
     }
 }
 
+/// Returns the text between the start of a paragraph, or the previous such span, and each code span that
+/// contains `$`.
+fn before_dollar_code(text: &str, outline: &Outline) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut last = 0;
+    for span in outline.spans.iter().filter(|span| span.text.contains('$')) {
+        let start = text[last..span.range.start].rfind("\n\n").map_or(last, |blank| last + blank);
+        ranges.push(start..span.range.start);
+        last = span.range.end;
+    }
+    ranges
+}
+
 /// Returns whether an HTML parser that ignores code would look for a closing tag outside of it.
 fn has_unclosed_html(code: &str) -> bool {
     let open = code.rfind('<').is_some_and(|at| !code[at..].contains('>'));
@@ -309,6 +327,9 @@ fn separate_rule(text: &str, range: Range<usize>, nested: bool, edits: &mut Vec<
 struct EscapeScanner<'t> {
     text: &'t str,
     outline: &'t Outline,
+    /// Paragraphs up to a code span that contains `$`, in order. Some renderers read a `$` in them and the one
+    /// in the code as a formula, which takes the first backtick of the span.
+    before_dollar_code: Vec<Range<usize>>,
     /// Start of the line's content, after its marks.
     content_start: usize,
     at: usize,
@@ -358,6 +379,11 @@ impl EscapeScanner<'_> {
         }
     }
 
+    fn is_before_dollar_code(&self, at: usize) -> bool {
+        let next = self.before_dollar_code.partition_point(|range| range.end <= at);
+        self.before_dollar_code.get(next).is_some_and(|range| range.contains(&at))
+    }
+
     fn escape_byte(&self, at: usize, edits: &mut Vec<TextEdit<'_>>) {
         let (bytes, outline, words) = (self.text.as_bytes(), self.outline, self.content_start);
         let next = bytes.get(at + 1).copied().unwrap_or(b'\n');
@@ -372,7 +398,9 @@ impl EscapeScanner<'_> {
                 let from = if is_escaped(bytes, at) { at - 1 } else { at };
                 edits.push((from..at + 1, "&#123;".into()));
             }
-            b'$' if next == b'$' || at > 0 && bytes[at - 1] == b'$' => insert_mark(edits, at, "\\"),
+            b'$' if next == b'$' || at > 0 && bytes[at - 1] == b'$' || self.is_before_dollar_code(at) => {
+                insert_mark(edits, at, "\\");
+            }
             b'%' if next == b'%' => insert_mark(edits, at + 1, "\\"),
             b'#' if at == words && !is_heading(bytes, outline, at) => insert_mark(edits, at, "\\"),
             b'+' if at == words && bytes[at..].starts_with(b"+++") => insert_mark(edits, at, "\\"),
@@ -547,8 +575,19 @@ mod tests {
         );
     }
 
+    #[test]
+    fn dollars_before_code_do_not_open_a_formula() {
+        assert_eq!(contained("$`$<b>`"), "\\$`$<b>`\n");
+        assert_eq!(contained("$x `$` `<b>`"), "\\$x `$` `<b>`\n");
+        assert_eq!(contained("costs $5\n\nsee `$HOME`, then $6"), "costs $5\n\nsee `$HOME`, then $6\n");
+    }
+
     /// Pieces of Markdown and HTML used in attacks, and separators between them.
-    const PIECES: [&str; 97] = [
+    const PIECES: [&str; 101] = [
+        "$",
+        "$a",
+        "`$`",
+        "`$<b>`",
         " {b}\n",
         "\n\n[^a",
         "`b]:c`",
