@@ -8,6 +8,9 @@ use crate::item::PickerItem;
 /// The score of a session whose id begins with the query; higher than any other.
 const ID_SCORE: u32 = u32::MAX;
 
+/// The score of a matching character by itself; see [`SessionFilter::least_score`].
+const CHAR_SCORE: u32 = 16;
+
 /// The sessions that match the query, best first. Memory and matcher are reused between keystrokes.
 pub(crate) struct SessionFilter {
     matcher: Matcher,
@@ -16,7 +19,8 @@ pub(crate) struct SessionFilter {
     words: Vec<Atom>,
     /// The text of each session. Sessions are numbered as in the list of items.
     haystacks: Vec<Utf32String>,
-    /// The score of each session; `None` if it does not match.
+    /// The score of each session; `None` if it lacks characters of the query. A session with a low score is no match
+    /// either, but may become one when the query grows.
     scores: Vec<Option<u32>>,
     /// The place of each session in the order without a query.
     places: Vec<u32>,
@@ -125,10 +129,19 @@ impl SessionFilter {
         self.query.len() > 1 && self.words.len() == 1
     }
 
+    /// Returns the score that a session needs: what the characters of the query give by themselves. Neighbours and
+    /// beginnings of words give more, gaps less, so letters scattered over a long title are no match.
+    fn least_score(&self) -> u32 {
+        let chars: usize = self.words.iter().map(|word| word.needle_text().len()).sum();
+        CHAR_SCORE * u32::try_from(chars).unwrap_or(u32::MAX / CHAR_SCORE)
+    }
+
     fn collect_matches(&mut self) {
+        let least = self.least_score();
         let Self { matches, scores, places, .. } = self;
         matches.clear();
-        matches.extend((0..).zip(scores.iter()).filter(|(_, score)| score.is_some()).map(|(at, _)| at));
+        let matching = |score: &Option<u32>| score.is_some_and(|score| score >= least);
+        matches.extend((0..).zip(scores.iter()).filter(|(_, score)| matching(score)).map(|(at, _)| at));
         matches.sort_unstable_by_key(|&at| (std::cmp::Reverse(scores[at as usize]), places[at as usize]));
     }
 }

@@ -85,6 +85,16 @@ fn id_prefix_finds_a_session() {
 }
 
 #[test]
+fn scattered_letters_are_no_match() {
+    let mut desk = Desk::read(80, 24);
+    for (query, is_match) in [("relnot", true), ("rnsr", true), ("sprng", true), ("eogr", false), ("essg", false)] {
+        desk.type_text(query);
+        assert_eq!(desk.screen().contains("Release notes"), is_match, "{query}");
+        desk.control('u');
+    }
+}
+
+#[test]
 fn skipped_logs_leave_the_list_and_are_counted() {
     let mut desk = Desk::unread(80, 24);
     desk.state.add_summaries([(0, Ok(None)), (1, Ok(Some(summary(1)))), (2, Err("unreadable"))]);
@@ -223,6 +233,16 @@ fn action_item(action: PickerAction) -> Option<usize> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// While a query grows, only earlier matches are compared again.
+    #[test]
+    fn typed_query_finds_what_a_pasted_one_finds(query in "[aefilnorst ]{1,6}") {
+        let (mut typed, mut pasted) = (Desk::read(80, 24), Desk::read(80, 24));
+        typed.type_text(&query);
+        pasted.state.handle(&Event::Paste(query), pasted.now);
+        pasted.draw();
+        prop_assert_eq!(typed.screen(), pasted.screen());
+    }
 
     #[test]
     fn any_input_keeps_the_selection_valid_and_the_screen_safe(
