@@ -90,6 +90,14 @@ fn limit_says_what_is_not_listed() {
     assert_eq!(demo(&["ls", "-n", "2", "--json", "-q"]).lines().count(), 2);
 }
 
+#[test]
+fn branches_selects_sessions_with_several() {
+    let text = demo(&["ls", "--branches", "--json", "-q"]);
+    let rows: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["tips"].as_u64() > Some(1)), "{text}");
+}
+
 /// Clones and repairs are made now, so their times are those of the real clock.
 #[test]
 fn clone_names_its_source_and_is_as_new_as_it_was_made() {

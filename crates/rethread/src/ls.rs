@@ -39,10 +39,14 @@ pub struct LsOptions {
     pub agents: bool,
     /// Only sessions with entries since then, or made since then from another.
     pub since: Option<Time>,
+    /// Only sessions with several paths.
+    pub branched: bool,
     /// The order of the sessions.
     pub sort: SortOrder,
     /// Check each session against the clients in use ([`SessionSummary::severity`]).
     pub check: bool,
+    /// List at most this many sessions.
+    pub limit: Option<usize>,
 }
 
 impl LsOptions {
@@ -102,6 +106,17 @@ impl LsOptions {
         self
     }
 
+    /// Lists only sessions with several paths.
+    ///
+    /// ```
+    /// let sessions = rethread::Library::demo().ls(&rethread::LsOptions::new().branched(true)).sessions;
+    /// assert!(!sessions.is_empty() && sessions.iter().all(|session| session.paths > 1));
+    /// ```
+    pub fn branched(mut self, branched: bool) -> Self {
+        self.branched = branched;
+        self
+    }
+
     /// Checks each session against the clients in use, as [`Library::check`] does.
     ///
     /// ```
@@ -110,6 +125,17 @@ impl LsOptions {
     /// ```
     pub fn check(mut self, check: bool) -> Self {
         self.check = check;
+        self
+    }
+
+    /// Lists at most `n` sessions, the first in order.
+    ///
+    /// ```
+    /// let listing = rethread::Library::demo().ls(&rethread::LsOptions::new().limit(2));
+    /// assert_eq!((listing.sessions.len(), listing.beyond_limit), (2, 3));
+    /// ```
+    pub fn limit(mut self, n: usize) -> Self {
+        self.limit = Some(n);
         self
     }
 
@@ -148,6 +174,8 @@ pub struct Listing {
     pub hidden: Vec<(SessionKind, usize)>,
     /// The number of logs that are older than requested.
     pub older: usize,
+    /// The number of sessions beyond the limit.
+    pub beyond_limit: usize,
     /// Requested projects that were not found.
     pub missing: Vec<OsString>,
     /// Files that could not be read.
@@ -220,6 +248,9 @@ impl Library {
                 listing.older += 1;
                 continue;
             }
+            if options.branched && summary.paths < 2 {
+                continue;
+            }
             match listing.hidden.iter_mut().find(|(kind, _)| *kind == summary.kind) {
                 Some((_, n)) if !options.agents => *n += 1,
                 _ => {
@@ -236,7 +267,25 @@ impl Library {
             };
             order.then_with(|| a.path.cmp(&b.path))
         });
+        if let Some(limit) = options.limit {
+            listing.beyond_limit = listing.sessions.len().saturating_sub(limit);
+            listing.sessions.truncate(limit);
+            if options.check {
+                self.check_listed(&sources, &mut listing.sessions);
+            }
+        }
         listing
+    }
+
+    /// Checks the sessions of a listing. One that can no longer be read stays unchecked.
+    fn check_listed(&self, sources: &[LogSource], sessions: &mut [SessionSummary]) {
+        let sources: FxHashMap<&Path, &LogSource> =
+            sources.iter().map(|source| (source.file.path.as_path(), source)).collect();
+        sessions.par_iter_mut().for_each(|session| {
+            let Some(source) = sources.get(session.path.as_path()) else { return };
+            let _turn = source.lock_if_large();
+            session.severity = source.facts().ok().map(|(facts, _)| severity_of(&Session::new(facts)));
+        });
     }
 
     /// Returns the worktree of a session. Most sessions share their directory with others.
@@ -474,12 +523,17 @@ fn scan(
     summary.subagents += library.agents_of(source).len() as u64;
     summary.is_live = live.contains_key(&source.file.id);
     source.add_origin_to(&mut summary);
-    if options.check && (options.agents || !HIDDEN_KINDS.contains(&summary.kind)) {
-        let findings = harmful_findings(&session, &Client::IN_USE);
-        let worst = findings.iter().map(|finding| finding.severity).max();
-        summary.severity = Some(worst.unwrap_or(Severity::Harmless));
+    // With a limit, the order decides which sessions are checked.
+    if options.check && options.limit.is_none() && (options.agents || !HIDDEN_KINDS.contains(&summary.kind)) {
+        summary.severity = Some(severity_of(&session));
     }
     Ok(ScannedSession { summary, title_in_file })
+}
+
+/// Returns the severity of the worst finding of a check against the clients in use.
+fn severity_of(session: &Session) -> Severity {
+    let findings = harmful_findings(session, &Client::IN_USE);
+    findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Harmless)
 }
 
 impl LogSource {

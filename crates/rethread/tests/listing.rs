@@ -36,6 +36,14 @@ fn mark_means_what_check_reports() {
     let library = Library::open([home.path()]);
     assert_eq!(disagreements(&library), [] as [String; 0]);
     let harmed = library.ls(&LsOptions::new().check(true)).sessions;
+    let marks = |sessions: &[rethread::SessionSummary]| -> Vec<_> {
+        sessions.iter().map(|session| (session.path.clone(), session.severity)).collect()
+    };
+    for limit in [0, 1, harmed.len() / 2, harmed.len(), harmed.len() + 1] {
+        let limited = library.ls(&LsOptions::new().check(true).limit(limit));
+        assert_eq!(marks(&limited.sessions), marks(&harmed[..limit.min(harmed.len())]));
+        assert_eq!(limited.sessions.len() + limited.beyond_limit, harmed.len());
+    }
     let n_harmed = harmed.iter().filter(|session| session.is_harmed()).count();
     assert!(n_harmed > 0 && n_harmed < harmed.len(), "both kinds occur: {n_harmed} of {}", harmed.len());
 }

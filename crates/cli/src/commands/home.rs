@@ -18,15 +18,14 @@ const SHOWN: usize = 10;
 
 pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let options = LsOptions::new().check(!global.json);
+    let options = LsOptions::new().check(!global.json).limit(SHOWN);
     let scope = SessionScope::here(&library);
     let (mut listing, cwd) = scope.list(options, |options| list(&library, options, terminal));
     for error in std::mem::take(&mut listing.errors) {
         terminal.warn(&error.into());
     }
-    let n_all = listing.sessions.len();
     let look = &terminal.stdout;
-    let rows = &listing.sessions[..listing.sessions.len().min(SHOWN)];
+    let rows = &listing.sessions;
     let mut out = terminal.output();
     if global.json {
         for session in rows {
@@ -51,15 +50,15 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
         };
         writeln!(out, "{}\n", look.paint(Style::Title, look.sanitize(&heading)))?;
         render::write_ls(&mut out, rows, home_dir().as_deref(), look)?;
-        let more = listing.sessions.len() - rows.len();
+        let more = listing.beyond_limit;
         if more > 0 {
             writeln!(out, "{}", look.paint(Style::Dim, format!("… and {more} more: rethread{options} ls")))?;
         }
         write_next_steps(&mut out, rows[0].id.as_str(), &options, terminal)?;
     }
     out.finish()?;
-    print_legend(&listing.sessions[..n_all.min(SHOWN)], &options, terminal);
-    print_counts(&listing, n_all, cwd.as_deref(), terminal);
+    print_legend(rows, &options, terminal);
+    print_counts(&listing, cwd.as_deref(), terminal);
     Ok(CommandOutcome::Success)
 }
 

@@ -44,6 +44,10 @@ pub(crate) struct LsArgs {
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
+    /// Only sessions with several branches
+    #[arg(long)]
+    branches: bool,
+
     /// List only the first N sessions; 0 lists all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
     limit: usize,
@@ -74,13 +78,14 @@ pub(crate) fn run(
         .as_deref()
         .map(|text| time_arg::parse(text, &now().to_zoned(terminal.stdout.zone.clone())))
         .transpose();
-    let mut options = LsOptions::new().agents(args.agents).check(!global.json).sort(match args.sort {
+    let mut options = LsOptions::new().agents(args.agents).branched(args.branches).check(!global.json).sort(match args.sort {
         SortArg::Recent => SortOrder::Recent,
         SortArg::Size => SortOrder::Size,
         SortArg::Turns => SortOrder::Turns,
     });
     options.projects.clone_from(&args.projects);
     options.since = since.map_err(Failure::new)?;
+    options.limit = Some(args.limit).filter(|&limit| limit > 0);
     let is_scoped = !args.all && args.projects.is_empty();
     let scope = if is_scoped { SessionScope::here(&library) } else { SessionScope::all() };
     let (mut listing, project) = scope.list(options, |options| list(&library, options, terminal));
@@ -89,10 +94,6 @@ pub(crate) fn run(
     }
     for missing in &listing.missing {
         terminal.warn(&Failure::new(format!("no project matches `{}`", missing.display())));
-    }
-    let n_all = listing.sessions.len();
-    if args.limit > 0 {
-        listing.sessions.truncate(args.limit);
     }
     let mut out = terminal.output();
     if global.json {
@@ -106,7 +107,7 @@ pub(crate) fn run(
     if !global.json {
         print_legend(&listing.sessions, &library_options(global), terminal);
     }
-    print_counts(&listing, n_all, project.as_deref(), terminal);
+    print_counts(&listing, project.as_deref(), terminal);
     if listing.sessions.is_empty() {
         if !library.has_projects() && !library.is_demo() && args.projects.is_empty() {
             let roots: Vec<_> = library.roots().iter().map(|r| r.display().to_string()).collect();
@@ -143,7 +144,7 @@ pub(crate) fn print_legend(sessions: &[SessionSummary], options: &str, terminal:
 }
 
 /// Prints how many sessions are listed, and how many are not.
-pub(crate) fn print_counts(listing: &Listing, n_all: usize, project: Option<&Path>, terminal: &Terminal) {
+pub(crate) fn print_counts(listing: &Listing, project: Option<&Path>, terminal: &Terminal) {
     let name = |kind: SessionKind, n: usize| {
         let s = if n == 1 { "" } else { "s" };
         match kind {
@@ -156,6 +157,7 @@ pub(crate) fn print_counts(listing: &Listing, n_all: usize, project: Option<&Pat
         }
     };
     let shown = listing.sessions.len();
+    let n_all = shown + listing.beyond_limit;
     let sessions = format!("{n_all} session{}", if n_all == 1 { "" } else { "s" });
     let mut text = match project {
         Some(dir) => format!("{sessions} of {}", dir.display()),
