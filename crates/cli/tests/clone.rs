@@ -91,11 +91,11 @@ fn dry_run_and_options_report_what_is_removed() {
     assert_snapshot!(run(&home, &["clone", "00000007", "--extreme", "--dry-run"]), @"
                            before      after     ≈ tokens        after
     text                    214 B      214 B           53           53
-    tool input              103 B        0 B           25            0
-    tool result             108 B        0 B           27            0
-    tool use result          46 B        0 B            –            –
+    tool calls              103 B        0 B           25            0
+    tool results            108 B        0 B           27            0
+    copies of results        46 B        0 B            –            –
     metadata                  0 B      148 B            –            –
-    envelope               4.8 kB     3.8 kB            –            –
+    entry fields           4.8 kB     3.8 kB            –            –
     token counts are for the whole file; `context` is what is sent
 
     size     5.3 kB → 4.1 kB

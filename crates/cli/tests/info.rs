@@ -83,10 +83,10 @@ fn verbose_info_has_statistics_and_defects() {
       stop reasons    None 1
       chain           parent is the previous entry 2, no parent 1
       tokens          10 in, 40 out, 200 written to cache, 3,000 read from cache
-      bytes           envelope            1.4 kB  74.7 %  ███████████████
-                      tool input           169 B   9.3 %  ██
+      bytes           entry fields        1.4 kB  74.7 %  ███████████████
+                      tool calls           169 B   9.3 %  ██
                       tool results         109 B   6.0 %  █
-                      junk                 107 B   5.9 %  █
+                      unreadable           107 B   5.9 %  █
                       copies of results     46 B   2.5 %  █
                       text                  30 B   1.6 %
       defects         line 4: line is truncated

@@ -20,6 +20,11 @@ macro_rules! kinds {
                 [$((stringify!($field), self.$field),)*]
             }
 
+            /// Returns the label of a kind for people.
+            pub fn label(kind: &str) -> Option<&'static str> {
+                [$((stringify!($field), $shown),)*].into_iter().find(|(name, _)| *name == kind).map(|(_, shown)| shown)
+            }
+
             /// Returns the counts with labels for people, in order.
             pub fn by_label(&self) -> [(&'static str, u64); Self::N_KINDS] {
                 [$(($shown, self.$field),)*]
@@ -51,7 +56,7 @@ kinds! {
     text "text",
     thinking "thinking",
     signatures "signatures",
-    tool_input "tool input",
+    tool_input "tool calls",
     tool_result "tool results",
     tool_use_result "copies of results",
     media "images, documents",
@@ -60,8 +65,8 @@ kinds! {
     snapshots "snapshots",
     requests "API requests",
     metadata "metadata",
-    envelope "envelope",
-    junk "junk",
+    envelope "entry fields",
+    junk "unreadable",
 }
 
 impl ByteCounts {

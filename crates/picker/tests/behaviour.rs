@@ -87,7 +87,9 @@ fn id_prefix_finds_a_session() {
 #[test]
 fn scattered_letters_are_no_match() {
     let mut desk = Desk::read(80, 24);
-    for (query, is_match) in [("relnot", true), ("rnsr", true), ("sprng", true), ("eogr", false), ("essg", false)] {
+    for (query, is_match) in
+        [("relnot", true), ("rnsr", true), ("sprng", true), ("eogr", false), ("essg", false)]
+    {
         desk.type_text(query);
         assert_eq!(desk.screen().contains("Release notes"), is_match, "{query}");
         desk.control('u');

@@ -78,7 +78,7 @@ fn write_byte_table(out: &mut dyn Write, row: &CloneRow, look: &DisplayOptions) 
     let head = format!("{:<18} {:>10} {:>10} {:>12} {:>12}", "", "before", "after", "≈ tokens", "after");
     writeln!(out, "{}", look.paint(Style::Dim, head.trim_end()))?;
     for kind in row.bytes_by.iter().filter(|kind| kind.before + kind.after > 0) {
-        let name = kind.kind.replace('_', " ");
+        let name = ByteCounts::label(kind.kind).unwrap_or(kind.kind);
         // The token cost of an image or document does not depend on its bytes.
         let tokens = |n: u64| match (kind.sent, kind.kind) {
             (true, "media") if n > 0 => "?".to_owned(),

@@ -78,11 +78,13 @@ pub(crate) fn run(
         .as_deref()
         .map(|text| time_arg::parse(text, &now().to_zoned(terminal.stdout.zone.clone())))
         .transpose();
-    let mut options = LsOptions::new().agents(args.agents).branched(args.branches).check(!global.json).sort(match args.sort {
-        SortArg::Recent => SortOrder::Recent,
-        SortArg::Size => SortOrder::Size,
-        SortArg::Turns => SortOrder::Turns,
-    });
+    let mut options = LsOptions::new().agents(args.agents).branched(args.branches).check(!global.json).sort(
+        match args.sort {
+            SortArg::Recent => SortOrder::Recent,
+            SortArg::Size => SortOrder::Size,
+            SortArg::Turns => SortOrder::Turns,
+        },
+    );
     options.projects.clone_from(&args.projects);
     options.since = since.map_err(Failure::new)?;
     options.limit = Some(args.limit).filter(|&limit| limit > 0);
