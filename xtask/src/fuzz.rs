@@ -13,7 +13,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Ccodegen-units=1 --cfg fuzzing";
 
-/// How far to run every target.
+/// The inputs that every target is run on.
 pub(crate) enum Effort {
     /// A fixed number of inputs from a fixed seed, starting from the kept inputs only: the same code gives
     /// the same result on every machine.
