@@ -40,7 +40,7 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             example("rethread ls", "the sessions of this project"),
             example("rethread ls --all --since 7d", "everything of the last week"),
-            example("rethread ls kettle --sort size", "another project, largest first"),
+            example("rethread --demo ls kettle --sort size", "another project, largest first"),
             example("rethread ls --all --json | head -n 3", "for scripts: one object per line"),
         ],
     ),

@@ -54,7 +54,7 @@ fn with_candidates(mut failure: Failure, shown: Vec<String>, n: usize) -> Failur
     if more == 0 {
         failure
     } else {
-        failure.hint(format!("and {more} more; a longer part of the name excludes them"))
+        failure.hint(format!("and {more} more; `rethread ls --all` lists their ids"))
     }
 }
 
@@ -66,7 +66,7 @@ fn session_label(file: &rethread::SessionFile, ids: &[&str]) -> String {
     }
 }
 
-/// Describes a session by its id, title and age.
+/// Describes a session by its id, title, project, age and origin.
 fn summary_label(session: &rethread::SessionSummary, ids: &[&str]) -> String {
     let id: String = session.id.as_str().chars().take(rethread_render::id_width(ids)).collect();
     let when = session.created.and(session.recency()).and_then(|time| time.timestamp());
@@ -76,8 +76,15 @@ fn summary_label(session: &rethread::SessionSummary, ids: &[&str]) -> String {
             rethread_render::format_ago(time, crate::terminal::now(), &jiff::tz::TimeZone::system())
         )
     });
+    let project =
+        session.cwd.as_deref().and_then(|cwd| cwd.rsplit(['/', '\\']).find(|part| !part.is_empty()));
+    let project = project.map_or(String::new(), |name| format!(", {name}"));
+    let origin = session.origin.as_ref().map_or(String::new(), |origin| {
+        format!(", made from {}", rethread_render::short_id(origin.source.as_str()))
+    });
     let title = rethread_render::truncate(&session.title.text, 50);
-    if title.is_empty() { id } else { format!("{id} \"{title}\"{when}") }
+    let title = if title.is_empty() { String::new() } else { format!(" \"{title}\"") };
+    format!("{id}{title}{project}{when}{origin}")
 }
 
 /// Returns a hint for a session that a process has open.

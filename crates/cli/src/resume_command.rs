@@ -85,8 +85,7 @@ impl ResumeCommand {
     /// Runs the client in place of this process, in the directory of the session.
     pub(crate) fn run(&self) -> Result<Infallible, Failure> {
         let mut command = Command::new(CLIENT);
-        let dir = self.dir.as_ref().ok_or_else(|| self.unknown_dir())?;
-        command.args(self.args()).current_dir(existing_dir(dir).ok_or_else(|| self.missing_dir(dir))?);
+        command.args(self.args()).current_dir(self.existing_dir()?);
         if let Some(dir) = &self.config_dir {
             command.env(CONFIG_VARIABLE, dir);
         }
@@ -103,6 +102,12 @@ impl ResumeCommand {
         })
     }
 
+    /// Returns the directory to run it in; fails if it is unknown or does not exist.
+    pub(crate) fn existing_dir(&self) -> Result<PathBuf, Failure> {
+        let dir = self.dir.as_ref().ok_or_else(|| self.unknown_dir())?;
+        existing_dir(dir).ok_or_else(|| self.missing_dir(dir))
+    }
+
     fn args(&self) -> Vec<&str> {
         let mut args = vec!["--resume", self.id.as_str()];
         args.extend(self.fork.then_some("--fork-session"));
@@ -110,7 +115,7 @@ impl ResumeCommand {
     }
 
     fn unknown_dir(&self) -> Failure {
-        Failure::new("the session does not record a directory of this machine whose project it is in")
+        Failure::new("no directory of this machine is known in which clients would find the session")
             .hint(format!("copy it to the project of a directory: `rethread clone {} --to DIR`", self.id))
     }
 

@@ -84,8 +84,26 @@ pub(crate) fn find_one(
     terminal: &Terminal,
 ) -> Result<LogSource, Failure> {
     match named {
-        Some(named) if named != "last" => Ok(library.find_one(selector(named)?)?),
+        Some(named) if named != "last" => {
+            let source = library.find_one(selector(named)?)?;
+            print_prompt_match(&source, named, terminal);
+            Ok(source)
+        }
         _ => newest(library, named.is_some(), terminal),
+    }
+}
+
+/// Says which session is meant if the name is only in its first prompt, which listings do not show.
+fn print_prompt_match(source: &LogSource, named: &OsStr, terminal: &Terminal) {
+    let named = named.to_string_lossy().to_lowercase();
+    if source.id().as_str().starts_with(&*named) || named.contains(['/', '\\']) || named.ends_with(".jsonl") {
+        return;
+    }
+    let Ok(session) = source.summary() else { return };
+    let has_prompt =
+        session.first_prompt.as_ref().is_some_and(|prompt| prompt.to_lowercase().contains(named.trim()));
+    if has_prompt && !session.title.text.to_lowercase().contains(named.trim()) {
+        terminal.print_note(&format!("found in the first prompt of {}", label(&session)));
     }
 }
 

@@ -242,6 +242,10 @@ fn start_pager() -> Option<Child> {
     if program == "less" && std::env::var_os("LESS").is_none() {
         command.env("LESS", "FRX");
     }
+    // Without a locale `less` assumes ASCII, and would print the bytes of other characters.
+    if std::env::var_os("LESSCHARSET").is_none() {
+        command.env("LESSCHARSET", "utf-8");
+    }
     command.spawn().ok()
 }
 

@@ -4,7 +4,7 @@ use jiff::civil::Date;
 use jiff::{Span, Timestamp, Zoned};
 use rethread::Time;
 
-/// Parses `3d`, `2 weeks`, `yesterday`, `2026-01-31` or a full timestamp.
+/// Parses `3d`, `2 weeks`, `last month`, `yesterday`, `2026-01-31`, `2026-01` or a full timestamp.
 pub(crate) fn parse(text: &str, now: &Zoned) -> Result<Time, String> {
     let text = text.trim();
     let time = |zoned: Zoned| Time::from_millis(zoned.timestamp().as_millisecond());
@@ -21,16 +21,21 @@ pub(crate) fn parse(text: &str, now: &Zoned) -> Result<Time, String> {
     if let Ok(date) = text.parse::<Date>() {
         return midnight(date);
     }
+    if let Ok(first) = format!("{text}-01").parse::<Date>() {
+        return midnight(first);
+    }
+    let text = if let Some(unit) = text.strip_prefix("last ") { &format!("1 {unit}") } else { text };
     let digits = text.chars().take_while(char::is_ascii_digit).count();
     let unit = text[digits..].trim().trim_end_matches("ago").trim();
     let bad = || format!("invalid time `{text}`; try `3d`, `2 weeks`, `yesterday` or `2026-01-31`");
     let n: i64 = text[..digits].parse().map_err(|_| bad())?;
     let span = match unit {
-        "m" | "min" | "mins" | "minute" | "minutes" => Span::new().try_minutes(n),
+        "m" => return Err(format!("`{text}` is ambiguous; write `{n}min` or `{n} months`")),
+        "min" | "mins" | "minute" | "minutes" => Span::new().try_minutes(n),
         "h" | "hour" | "hours" => Span::new().try_hours(n),
         "d" | "day" | "days" => Span::new().try_days(n),
         "w" | "week" | "weeks" => Span::new().try_weeks(n),
-        "month" | "months" => Span::new().try_months(n),
+        "mo" | "month" | "months" => Span::new().try_months(n),
         "y" | "year" | "years" => Span::new().try_years(n),
         _ => return Err(bad()),
     };
@@ -50,6 +55,10 @@ mod tests {
         assert_eq!(parsed("2 weeks ago"), ok("2026-02-24T12:00:00.000Z"));
         assert_eq!(parsed("yesterday"), ok("2026-03-09T00:00:00.000Z"));
         assert_eq!(parsed("2026-01-31"), ok("2026-01-31T00:00:00.000Z"));
+        assert_eq!(parsed("2026-01"), ok("2026-01-01T00:00:00.000Z"));
+        assert_eq!(parsed("last month"), ok("2026-02-10T12:00:00.000Z"));
+        assert_eq!(parsed("5min"), ok("2026-03-10T11:55:00.000Z"));
+        assert_eq!(parsed("1m"), Err("`1m` is ambiguous; write `1min` or `1 months`".to_owned()));
         assert_eq!(parsed("2026-01-31T08:00:00Z"), ok("2026-01-31T08:00:00.000Z"));
         for bad in ["", "soon", "3 fortnights", "99999999999d", "d"] {
             assert!(parsed(bad).is_err(), "{bad}");

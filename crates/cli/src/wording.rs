@@ -4,15 +4,23 @@
 use std::io;
 use std::path::Path;
 
-use rethread::{CleanWarning, FindingKind, SessionId};
+use rethread::{CleanWarning, FindingKind, Library, SessionId};
 use rethread_render::shell_word;
 
 use crate::args::GlobalArgs;
 
 /// Returns a command on a session, for a shell. The session is named by its id if that is enough to find it again, or
 /// else by its path.
-pub(crate) fn command_on(command: &str, id: &SessionId, log: &Path, global: &GlobalArgs) -> String {
-    let is_found = rethread::config_root(log).is_some() && global.config_dir.is_none();
+pub(crate) fn command_on(
+    command: &str,
+    id: &SessionId,
+    log: &Path,
+    library: &Library,
+    global: &GlobalArgs,
+) -> String {
+    let is_found = rethread::config_root(log).is_some()
+        && global.config_dir.is_none()
+        && library.find_one(id.as_str()).is_ok();
     // A log in memory has no file: it is one of the sample library, or standard input.
     let by_path = !is_found && log.exists();
     let name = if by_path { log.to_string_lossy().into_owned() } else { id.to_string() };

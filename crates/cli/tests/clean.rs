@@ -67,6 +67,8 @@ fn clean_writes_a_small_copy_and_reports_what_it_removed() {
     after                  3.7 kB   28.3 %
     replaced github-token              2 times
     written to share/projects/-home-marianne-app/00000007-0000-4000-8000-000000000000.jsonl
+    ----- stderr
+    as web pages: rethread export share -f html -o pages
     ");
     assert_eq!(fs::read(&path).expect("read"), before, "the session is as it was");
     let share = home.path().join("share");

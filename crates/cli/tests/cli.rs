@@ -151,7 +151,7 @@ fn show_prints_the_conversation() {
 
     ── compacted here · 7 Jan 2026 00:09 ───────────────────────────────────
 
-    ▌ summary of the earlier conversation, written by the client #5 · 7 Jan 2026 00:09
+    ▌ summary of the earlier conversation #5 · 7 Jan 2026 00:09
     This session is being continued from a previous conversation that ran out of context. The second edition gets tide tables; harmonic constants for forty ports are needed.
 
     ▌ you turn 3 · #6 · 7 Jan 2026 00:09
@@ -577,7 +577,7 @@ fn conversation_continued_in_another_file_is_read_as_one() {
 
     ── compacted here · 5 Jan 2026 00:01 ───────────────────────────────────
 
-    ▌ summary of the earlier conversation, written by the client #1 · 5 Jan 2026 00:01
+    ▌ summary of the earlier conversation #1 · 5 Jan 2026 00:01
     This session is being continued from a previous conversation that ran out of context. A question was asked and answered.
 
     ▌ you turn 2 · #2 · 5 Jan 2026 00:01
@@ -814,8 +814,8 @@ fn ambiguous_prefix_lists_titles() {
     assert_snapshot!(run(&home, &["show", "0000aa"]), @r#"
     ----- stderr
     error: `0000aa` matches 2 sessions
-    hint: 0000aa01 "fix the login", 4 days ago
-    hint: 0000aa02 "write release notes", 4 days ago
+    hint: 0000aa01 "fix the login", app, 4 days ago
+    hint: 0000aa02 "write release notes", app, 4 days ago
     ----- exit Some(2)
     "#);
 }

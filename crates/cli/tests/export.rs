@@ -34,6 +34,18 @@ fn one_path_is_written_to_standard_output() {
 }
 
 #[test]
+fn output_named_like_a_document_is_refused() {
+    let home = library();
+    let output = home.path().join("talk.md");
+    let printed = run(&home, &["export", "00000002", "-o", &output.to_string_lossy()]);
+    assert!(printed.contains("looks like a file") && printed.contains("-o - > "), "{printed}");
+    assert!(!output.exists());
+    std::fs::create_dir(&output).expect("a directory");
+    run(&home, &["export", "00000002", "-o", &output.to_string_lossy()]);
+    assert!(std::fs::read_dir(&output).expect("a directory").count() > 0, "a directory may have such a name");
+}
+
+#[test]
 fn standard_output_takes_one_document() {
     let home = library();
     assert_snapshot!(run(&home, &["export", "--all", "-o", "-"]), @"

@@ -193,6 +193,7 @@ fn repair_says_what_it_changed_and_how_to_resume() {
       cut short           line 27
       open call           lines 2, 3, 4, 5, 6, 7 and 18 more
     new session: [home]/projects/-a/[new].jsonl
+    checked: resumes completely, no findings
     resume it with: claude --resume [new]
     ");
     assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"
@@ -201,6 +202,7 @@ fn repair_says_what_it_changed_and_how_to_resume() {
       open call           lines 2, 3, 4, 5, 6, 7 and 18 more
     repaired in place: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl
     the original is kept in [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
+    checked: resumes completely, no findings
     resume it with: claude --resume 00000007-0000-4000-8000-000000000000
     ");
 }

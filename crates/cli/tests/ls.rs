@@ -118,6 +118,8 @@ fn clone_names_its_source_and_is_as_new_as_it_was_made() {
     assert!(rows[1..].iter().all(|row| row["made_from"].is_null()));
     let listed = run(&home, &["ls", "--all", "--since", "2026-01-08"]);
     assert!(listed.contains("(clone of 00000001)") && listed.ends_with("1 session\n"), "{listed}");
+    let listed = run(&home, &["ls", "--all", "--until", "2026-01-08"]);
+    assert!(!listed.contains("(clone of 00000001)") && !listed.ends_with("0 sessions\n"), "{listed}");
     assert!(run(&home, &["repair", "00000003", "--json"]).contains("\"type\":\"repair\""));
     assert!(run(&home, &["ls", "--all"]).contains("(repaired from 00000003)"));
 }

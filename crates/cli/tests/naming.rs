@@ -39,6 +39,23 @@ fn part_of_a_title_names_a_session() {
 }
 
 #[test]
+fn every_command_knows_a_title_in_another_file() {
+    let home = Home::default();
+    let mut log = LogBuilder::new(1);
+    log.version = "1.0.17".to_owned();
+    log.prompt("/init");
+    let leaf = log.answer("Done.");
+    home.add("/w/api", &log);
+    let mut other = LogBuilder::new(2);
+    other.raw(&format!(r#"{{"type":"summary","summary":"Initial setup","leafUuid":"{leaf}"}}"#));
+    home.add("/w/api", &other);
+    for command in [["ls", "--all"], ["info", "00000001"], ["show", "00000001"], ["tree", "00000001"]] {
+        let printed = run(&home, &command);
+        assert!(printed.contains("Initial setup"), "{command:?}: {printed}");
+    }
+}
+
+#[test]
 fn ambiguous_title_lists_the_newest_candidates() {
     let home = Home::default();
     for n in 1..8 {
@@ -47,12 +64,12 @@ fn ambiguous_title_lists_the_newest_candidates() {
     assert_snapshot!(run(&home, &["show", "login"]), @r#"
     ----- stderr
     error: `login` matches the titles of 7 sessions
-    hint: 00000007 "Fix login attempt 7", 4 days ago
-    hint: 00000006 "Fix login attempt 6", 4 days ago
-    hint: 00000005 "Fix login attempt 5", 4 days ago
-    hint: 00000004 "Fix login attempt 4", 4 days ago
-    hint: 00000003 "Fix login attempt 3", 4 days ago
-    hint: and 2 more; a longer part of the name excludes them
+    hint: 00000007 "Fix login attempt 7", api, 4 days ago
+    hint: 00000006 "Fix login attempt 6", api, 4 days ago
+    hint: 00000005 "Fix login attempt 5", api, 4 days ago
+    hint: 00000004 "Fix login attempt 4", api, 4 days ago
+    hint: 00000003 "Fix login attempt 3", api, 4 days ago
+    hint: and 2 more; `rethread ls --all` lists their ids
     ----- exit Some(2)
     "#);
     add(&home, 9, "/w/api", "login", 0);

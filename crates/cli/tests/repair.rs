@@ -191,6 +191,7 @@ fn repair_in_place_keeps_a_backup() {
       dangling parent     line 5
     repaired in place: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl
     the original is kept in [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
+    checked: resumes completely, no findings
     resume it with: claude --resume 00000007-0000-4000-8000-000000000000
     ");
     assert_eq!(fs::read(path.with_extension("jsonl.bak")).expect("kept"), broken());
@@ -232,6 +233,7 @@ fn repair_writes_to_the_output_and_overwrites_nothing() {
     1 line was changed, 0 added, 0 dropped
       dangling parent     line 5
     written to repaired.jsonl
+    checked: resumes completely, no findings
     ");
     let again = run_with(home.path(), &["repair", "-", "-o", "repaired.jsonl"], &text);
     assert!(again.contains("choose a file that does not exist yet"), "{again}");

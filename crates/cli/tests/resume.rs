@@ -247,7 +247,10 @@ fn session_without_a_directory_of_this_machine_is_not_resumed_elsewhere() {
     log.answer("Hello.");
     home.add("relative/dir", &log);
     let printed = run(&home, &["resume", "0000000c"]);
-    assert!(printed.contains("does not record a directory") && printed.contains("--to DIR"), "{printed}");
+    assert!(
+        printed.contains("no directory of this machine is known") && printed.contains("--to DIR"),
+        "{printed}"
+    );
 }
 
 #[test]

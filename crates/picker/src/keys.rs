@@ -19,7 +19,7 @@ pub(crate) const LIST_KEYS: [KeyHint; 17] = [
     hint("^S", "show", "read the conversation"),
     hint("→", "preview", "open the preview; ← or Esc closes it"),
     hint("Tab", "scope", "switch between this project and all projects"),
-    hint("F1", "keys", "show this list"),
+    hint("F1", "keys", "show this list (also ? while the query is empty)"),
     hint("q", "quit", "quit while the query is empty (type a space first to search for q)"),
     hint("^T", "tree", "draw the branches"),
     hint("^F", "clone", "choose a path and clone it into a new session"),

@@ -409,6 +409,7 @@ impl PickerState {
             KeyCode::Enter => return self.selected_item().map(PickerAction::Resume),
             KeyCode::Tab | KeyCode::BackTab => return Some(PickerAction::SwitchScope),
             KeyCode::Char('q') if is_empty && key.modifiers.is_empty() => return Some(PickerAction::Quit),
+            KeyCode::Char('?') if is_empty => self.view = PickerView::Keys,
             KeyCode::Esc if is_empty => return Some(PickerAction::Quit),
             KeyCode::Esc => {
                 self.query.clear();

@@ -37,7 +37,7 @@ pub fn write_check(
 const LABEL: usize = 8;
 
 /// Returns a sentence on whether a session with these findings resumes.
-pub(crate) fn verdict(findings: &[Finding]) -> (Style, &'static str) {
+pub fn verdict(findings: &[Finding]) -> (Style, &'static str) {
     let has_conversation = !findings.iter().any(|finding| finding.kind == FindingKind::NoConversation);
     match findings.iter().map(|finding| finding.severity).max() {
         Some(Severity::Refusal) => (Style::Error, "does not resume in every client"),

@@ -38,7 +38,7 @@ mod show;
 mod tree;
 
 pub use call_summary::{CallOutcome, CallSummary};
-pub use check::write_check;
+pub use check::{verdict, write_check};
 pub use clean::{write_clean, write_secrets};
 pub use clone::write_clone;
 pub use export::{

@@ -147,7 +147,7 @@ impl TranscriptWriter for ConversationWriter<'_> {
             MessageKind::Prompt => self.write_heading(event, "▌", Style::Human, "you"),
             MessageKind::Answer => self.begin_answer(event),
             MessageKind::Summary => {
-                let who = "summary of the earlier conversation, written by the client";
+                let who = "summary of the earlier conversation";
                 self.write_heading(event, "▌", Style::Dim, who)
             }
             _ => Ok(()),

@@ -39,6 +39,8 @@ pub struct LsOptions {
     pub agents: bool,
     /// Only sessions with entries since then, or made since then from another.
     pub since: Option<Time>,
+    /// Only sessions whose last entry, or whose making from another, is before then.
+    pub until: Option<Time>,
     /// Only sessions with several paths.
     pub branched: bool,
     /// The order of the sessions.
@@ -103,6 +105,19 @@ impl LsOptions {
     /// ```
     pub fn since(mut self, since: Time) -> Self {
         self.since = Some(since);
+        self
+    }
+
+    /// Lists only sessions with no entry since then.
+    ///
+    /// ```
+    /// use rethread::{Library, LsOptions, Time};
+    ///
+    /// let past = Time::parse(b"2000-01-01T00:00:00.000Z").expect("a valid time");
+    /// assert!(Library::demo().ls(&LsOptions::new().until(past)).sessions.is_empty());
+    /// ```
+    pub fn until(mut self, until: Time) -> Self {
+        self.until = Some(until);
         self
     }
 
@@ -172,8 +187,8 @@ pub struct Listing {
     pub sessions: Vec<SessionSummary>,
     /// Numbers of hidden subagents, headless runs and files without a conversation.
     pub hidden: Vec<(SessionKind, usize)>,
-    /// The number of logs that are older than requested.
-    pub older: usize,
+    /// The number of logs that are older or newer than requested.
+    pub out_of_range: usize,
     /// The number of sessions beyond the limit.
     pub beyond_limit: usize,
     /// Requested projects that were not found.
@@ -183,13 +198,13 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Returns whether nothing was found, not even hidden or older sessions.
+    /// Returns whether nothing was found, not even hidden sessions or such of other times.
     ///
     /// ```
     /// assert!(rethread::Library::open(["/nowhere"]).ls(&Default::default()).is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.older == 0 && self.hidden.iter().all(|(_, n)| *n == 0)
+        self.sessions.is_empty() && self.out_of_range == 0 && self.hidden.iter().all(|(_, n)| *n == 0)
     }
 }
 
@@ -244,8 +259,11 @@ impl Library {
             if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd)) {
                 continue;
             }
-            if options.since.is_some_and(|since| summary.recency() < Some(since)) {
-                listing.older += 1;
+            let is_older = options.since.is_some_and(|since| summary.recency() < Some(since));
+            let is_newer =
+                options.until.is_some_and(|until| summary.recency().is_none_or(|time| time >= until));
+            if is_older || is_newer {
+                listing.out_of_range += 1;
                 continue;
             }
             if options.branched && summary.paths < 2 {
@@ -310,6 +328,21 @@ impl Library {
     /// ```
     pub fn scope_bytes(&self, options: &LsOptions) -> u64 {
         self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
+    }
+
+    /// Summarises one session, with its title even if it is stored in another file. Sidecars and clients that have it
+    /// open are ignored.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// let summary = library.summary(&library.find_one("0000d001")?)?;
+    /// assert_eq!(summary.title.text, "Kettle: choose a sensor");
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn summary(&self, source: &LogSource) -> Result<SessionSummary, crate::Error> {
+        let (facts, bytes) = source.facts()?;
+        let title = self.title_of(source, &facts);
+        Ok(SessionSummary { title, ..summarise(&Session::new(facts), source, bytes) })
     }
 
     /// Returns the directory in which clients find a session. A session that was moved to another project does not
@@ -531,7 +564,7 @@ fn scan(
 }
 
 /// Returns the severity of the worst finding of a check against the clients in use.
-fn severity_of(session: &Session) -> Severity {
+pub(crate) fn severity_of(session: &Session) -> Severity {
     let findings = harmful_findings(session, &Client::IN_USE);
     findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Harmless)
 }

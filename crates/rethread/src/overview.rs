@@ -30,6 +30,7 @@ impl Library {
         let info = || SessionInfo::new(source.id(), source.file.path.clone(), &session, bytes);
         let (mut info, findings) = rayon::join(info, || options.findings(source, &session));
         let mut summary = summarise(&session, source, bytes);
+        summary.title = self.title_of(source, &session.facts);
         source.add_origin_to(&mut summary);
         let agents = self.agents_of(source).len() as u64;
         info.inventory.subagents += agents;

@@ -8,7 +8,7 @@ use rethread_model::{Facts, Title, TitleSource, Uid, heading, title};
 use rethread_store::{SessionFile, find_uuids, log_contains, read_facts};
 use rustc_hash::FxHashMap;
 
-use crate::library::Library;
+use crate::library::{Library, LogSource};
 use crate::session::LoadedSession;
 
 /// The title of a session, according to its own file.
@@ -48,7 +48,11 @@ impl Library {
     /// # Ok::<(), rethread::Error>(())
     /// ```
     pub fn title(&self, loaded: &LoadedSession) -> Title {
-        let (source, facts) = (&loaded.source, &loaded.session.facts);
+        self.title_of(&loaded.source, &loaded.session.facts)
+    }
+
+    /// Finds the title of a session whose facts were read.
+    pub(crate) fn title_of(&self, source: &LogSource, facts: &Facts) -> Title {
         let own = TitleInFile::new(facts, &source.file);
         let is_old = |version: &str| ["0.", "1.", "2.0."].iter().any(|start| version.starts_with(start));
         if !own.accepts_summary

@@ -15,7 +15,6 @@ use crate::Error;
 use crate::library::{Library, LogSource};
 use crate::ls::resume_dir_in;
 use crate::session::{LoadedSession, RemovedLog, Subagent};
-use crate::titles::TitleInFile;
 
 /// Options of a transcript.
 #[derive(Debug, Clone, Default)]
@@ -235,7 +234,8 @@ impl Library {
         let own = LoadedPart::new(loaded, ShownSteps::Path(summary.path.step));
         let range = choose_messages(&own, summary, options)?;
         parts.push(own);
-        let header = header(&parts, &summaries, at);
+        let title = self.title(&parts[parts.len() - 1].loaded).text;
+        let header = header(&title, &parts, &summaries, at);
         let resume_line = resume_line(summary, &summaries);
         let own = &parts[parts.len() - 1].loaded;
         let resume_dir = resume_dir_in(&own.source.file, &own.session.facts);
@@ -467,6 +467,7 @@ fn resume_line(shown: &PathSummary, summaries: &Table<PathIndex, PathSummary>) -
 
 /// Builds the header of a path whose last part is the session itself.
 fn header(
+    title: &str,
     parts: &[LoadedPart],
     summaries: &Table<PathIndex, PathSummary>,
     at: PathIndex,
@@ -475,9 +476,8 @@ fn header(
     let paths: Vec<_> = summaries.iter().map(|summary| summary.path.clone()).collect();
     let branchings = own.session.branch_points(&paths);
     let totals = TranscriptTotals::new(&transcript_parts(parts));
-    let title = TitleInFile::new(&own.session.facts, &own.source.file).title.text;
     let mut header = SessionHeader::new(&own.session, &own.source.file).path_header(
-        &title,
+        title,
         summary,
         summaries.len(),
         &totals,

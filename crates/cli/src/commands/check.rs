@@ -155,6 +155,7 @@ fn needs_no_repair(library: &Library, source: &LogSource, checked: &CheckReport)
 /// Writes the findings of a session, and the command that repairs it, if there is something to repair.
 fn write_report(
     out: &mut PagedOutput,
+    library: &Library,
     checked: &CheckReport,
     source: &LogSource,
     global: &GlobalArgs,
@@ -167,7 +168,7 @@ fn write_report(
     };
     render::write_check(out, checked, &hint, look)?;
     if !needs_no_repair && checked.findings.iter().any(|finding| finding.kind.is_repairable()) {
-        let command = command_on("repair", &checked.session, &source.file.path, global);
+        let command = command_on("repair", &checked.session, &source.file.path, library, global);
         let command = look.sanitize_line(&command);
         writeln!(out, "repair it with: {}", look.paint(Style::Id, command))?;
     }
@@ -206,7 +207,7 @@ fn write_reports(
             }
         } else if n == 1 || checked.has_harmful_findings() {
             let needs_no_repair = n == 1 && needs_no_repair(library, source, &checked);
-            write_report(&mut out, &checked, source, global, &terminal.stdout, needs_no_repair)?;
+            write_report(&mut out, library, &checked, source, global, &terminal.stdout, needs_no_repair)?;
             if n > 1 {
                 writeln!(out)?;
             }

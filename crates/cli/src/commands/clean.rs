@@ -272,6 +272,10 @@ fn print_notes(sessions: &[Cleaned], args: &CleanArgs, terminal: &Terminal) {
     if sessions.iter().any(|session| !session.is_resumable) {
         terminal.print_note("this copy is for reading only: clients cannot resume it");
     }
+    if let Some(dir) = args.output.as_deref().filter(|_| !args.dry_run && args.redact && n_written > 0) {
+        let dir = render::shell_word(&dir.to_string_lossy());
+        terminal.print_note(&format!("as web pages: rethread export {dir} -f html -o pages"));
+    }
     if !args.redact {
         terminal.print_note("credentials were not searched for; --redact replaces them");
     } else if args.in_place {

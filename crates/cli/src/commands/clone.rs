@@ -32,7 +32,7 @@ pub(crate) struct CloneArgs {
     session: Option<OsString>,
 
     /// Keep only path N of `rethread tree`, for example to undo a rewind
-    #[arg(long, value_name = "N", value_parser = path_number, allow_negative_numbers = true, help_heading = "Selection")]
+    #[arg(long, visible_alias = "branch", value_name = "N", value_parser = path_number, allow_negative_numbers = true, help_heading = "Selection")]
     path: Option<usize>,
 
     /// Keep only the path to this message, including the results of its tool calls

@@ -53,7 +53,7 @@ pub(crate) struct ExportArgs {
     names: Option<NamesArg>,
 
     /// Paths to export: `all`, `active`, or a path number from `rethread tree` [default: all; with `-o -` active]
-    #[arg(long, value_name = "WHICH", value_parser = parse_path_choice)]
+    #[arg(long, visible_alias = "branch", value_name = "WHICH", value_parser = parse_path_choice)]
     path: Option<PathChoice>,
 
     /// Also write copies: paths whose messages are all contained in another path
@@ -152,6 +152,7 @@ pub(crate) fn run(
         return write_to_stdout(args, global, &library, &sources, &options);
     }
     let dir = args.output.as_deref().unwrap_or(Path::new(DEFAULT_DIR));
+    reject_file_name(dir)?;
     if args.output.is_none() && dir.is_symlink() {
         return Err(Failure::new(format!("{DEFAULT_DIR} is a symbolic link"))
             .hint("-o DIR names the directory to write to"));
@@ -179,6 +180,16 @@ pub(crate) fn run(
     }
     let nothing = exported.transcripts.is_empty() && exported.subagents.is_empty();
     if nothing { Ok(CommandOutcome::Negative) } else { Ok(CommandOutcome::Success) }
+}
+
+/// Fails if the name of the output is that of a document and no such directory exists.
+fn reject_file_name(dir: &Path) -> Result<(), Failure> {
+    let extension = dir.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    if dir.is_dir() || !["md", "html", "json"].contains(&extension.to_lowercase().as_str()) {
+        return Ok(());
+    }
+    Err(Failure::new(format!("-o names a directory, but {} looks like a file", dir.display()))
+        .hint(format!("`-o -` writes one session to standard output: -o - > {}", shell_path(dir))))
 }
 
 /// Prints what was written: rows, or lines for people.

@@ -167,7 +167,7 @@ fn hints(
     global: &GlobalArgs,
     look: &DisplayOptions,
 ) -> InfoHints {
-    let check = command_on("check", &overview.summary.id, &overview.summary.path, global);
+    let check = command_on("check", &overview.summary.id, &overview.summary.path, library, global);
     let is_damaged = overview.findings.iter().any(Finding::is_harmful);
     let resume = ResumeCommand::new(library, &overview.summary).ok().filter(|_| !is_damaged);
     InfoHints {

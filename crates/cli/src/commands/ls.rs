@@ -44,6 +44,10 @@ pub(crate) struct LsArgs {
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
+    /// Only sessions last modified or made before then
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+
     /// Only sessions with several branches
     #[arg(long)]
     branches: bool,
@@ -73,11 +77,10 @@ pub(crate) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let since = args
-        .since
-        .as_deref()
-        .map(|text| time_arg::parse(text, &now().to_zoned(terminal.stdout.zone.clone())))
-        .transpose();
+    let time = |text: &Option<String>| {
+        let now = || now().to_zoned(terminal.stdout.zone.clone());
+        text.as_deref().map(|text| time_arg::parse(text, &now())).transpose().map_err(Failure::new)
+    };
     let mut options = LsOptions::new().agents(args.agents).branched(args.branches).check(!global.json).sort(
         match args.sort {
             SortArg::Recent => SortOrder::Recent,
@@ -86,7 +89,8 @@ pub(crate) fn run(
         },
     );
     options.projects.clone_from(&args.projects);
-    options.since = since.map_err(Failure::new)?;
+    options.since = time(&args.since)?;
+    options.until = time(&args.until)?;
     options.limit = Some(args.limit).filter(|&limit| limit > 0);
     let is_scoped = !args.all && args.projects.is_empty();
     let scope = if is_scoped { SessionScope::here(&library) } else { SessionScope::all() };

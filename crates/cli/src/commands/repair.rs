@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rethread::{Library, RepairDestination, Repaired, RepairedLog};
+use rethread::{CheckOptions, Library, RepairDestination, Repaired, RepairedLog};
 use rethread_render::{self as render, RepairRow, Style};
 
 use crate::CommandOutcome;
@@ -124,6 +124,11 @@ fn write_output(
         }
         None if output.id.is_some() => writeln!(out, "new session: {}", path(&output.path))?,
         None => writeln!(out, "written to {}", path(&output.path))?,
+    }
+    let checked = library.find_one(&*output.path).and_then(|log| library.check(&log, &CheckOptions::new()));
+    if let Ok(report) = checked {
+        let (style, verdict) = render::verdict(&report.findings);
+        writeln!(out, "checked: {}", look.paint(style, verdict))?;
     }
     if let Some(command) = ResumeCommand::for_written_log(library, &output.path) {
         writeln!(out, "resume it with: {}", command.paint(look))?;

@@ -39,7 +39,7 @@ pub(crate) fn run(
 ) -> Result<CommandOutcome, Failure> {
     let library = writable_library(global, terminal)?;
     let source = find_one(&library, args.session.as_deref(), terminal)?;
-    let session = source.summary()?;
+    let session = library.summary(&source)?;
     let command = ResumeCommand { fork: args.fork, ..ResumeCommand::new(&library, &session)? };
     if global.json || args.print {
         let mut out = terminal.output();
@@ -56,9 +56,9 @@ pub(crate) fn run(
     if let Some(holder) = library.holder(&source).filter(|_| !args.fork) {
         return Err(in_use(&holder));
     }
+    let dir = command.existing_dir()?;
     let title = rethread_render::truncate(&session.title.text, 60);
-    let place = command.dir.as_ref().map_or(String::new(), |dir| format!(" in {}", dir.display()));
-    terminal.print_note(&format!("resuming {} \"{title}\"{place}", command.id));
+    terminal.print_note(&format!("resuming {} \"{title}\" in {}", command.id, dir.display()));
     match command.run()? {}
 }
 

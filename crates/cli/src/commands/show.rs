@@ -31,7 +31,7 @@ pub(crate) struct ShowArgs {
     session: Option<OsString>,
 
     /// Show path N of `rethread tree`
-    #[arg(long, value_name = "N")]
+    #[arg(long, visible_alias = "branch", value_name = "N")]
     path: Option<usize>,
 
     /// Start at this message, on a path that contains it

@@ -299,9 +299,7 @@ impl TranscriptWriter for HtmlWriter<'_> {
             }
             MessageKind::Summary => {
                 self.open_article(event, "summary", "Summary");
-                self.text.push_str(
-                    "<details><summary>Summary of the earlier conversation, written by the client</summary>",
-                );
+                self.text.push_str("<details><summary>Summary of the earlier conversation</summary>");
             }
             MessageKind::Answer => self.open_article(event, "answer", "Claude"),
             _ => {}

@@ -369,9 +369,7 @@ impl TranscriptWriter for MarkdownWriter<'_> {
             }
             MessageKind::Summary => {
                 self.write_heading(event, "Summary");
-                self.text.push_str(
-                    "<details>\n<summary>Summary of the earlier conversation, written by the client</summary>\n\n",
-                );
+                self.text.push_str("<details>\n<summary>Summary of the earlier conversation</summary>\n\n");
             }
             _ => self.has_result_heading = false,
         }
