@@ -79,9 +79,8 @@ impl Terminal {
     /// Prints a note on stderr, unless `--quiet` is set.
     pub(crate) fn print_note(&self, text: &str) {
         if !self.quiet {
-            let text = self.with_options(text);
-            let text = self.stderr.paint(Style::Dim, self.stderr.sanitize(&text));
-            let _ = writeln!(self.messages(), "{text}");
+            let text = self.fit_message("", text);
+            let _ = writeln!(self.messages(), "{}", self.stderr.paint(Style::Dim, text));
         }
     }
 
@@ -96,17 +95,25 @@ impl Terminal {
 
     fn print(&self, word: &str, failure: &Failure) {
         let mut err = self.messages();
-        let _ = writeln!(
-            err,
-            "{} {}",
-            self.stderr.paint(Style::Error, format!("{word}:")),
-            self.stderr.sanitize(&failure.error)
-        );
+        let word = format!("{word}:");
+        let error = self.fit_message(&word, &failure.error);
+        let _ = writeln!(err, "{}{error}", self.stderr.paint(Style::Error, &word));
         for hint in &failure.hints {
-            let hint = self.with_options(hint);
-            let hint = self.stderr.sanitize(&hint);
-            let _ = writeln!(err, "{} {hint}", self.stderr.paint(Style::Active, "hint:"));
+            let hint = self.fit_message("hint:", hint);
+            let _ = writeln!(err, "{}{hint}", self.stderr.paint(Style::Active, "hint:"));
         }
+    }
+
+    /// Prepares a message for the terminal: escaped, and wrapped between words. Returns what follows `label`.
+    fn fit_message(&self, label: &str, text: &str) -> String {
+        let text = self.with_options(text);
+        let text = self.stderr.sanitize(&text);
+        let text = if label.is_empty() { text.into_owned() } else { format!("{label} {text}") };
+        let lines = text.split('\n').map(|line| match self.stderr.width {
+            Some(width) if self.stderr_is_terminal => rethread_render::wrap_message(line, width),
+            _ => line.to_owned(),
+        });
+        lines.collect::<Vec<_>>().join("\n")[label.len()..].to_owned()
     }
 
     /// Adds `--demo` to the commands in a message, so that they can be pasted into a shell.

@@ -53,6 +53,31 @@ pub(crate) fn wrap_words(text: &str, width: usize) -> Vec<String> {
     wrap_items(text.split(' ').filter(|word| !word.is_empty()), " ", width)
 }
 
+/// Wraps a message between words. What stands between backticks stays on one line, however long it is, so that a
+/// command can be copied.
+pub fn wrap_message(text: &str, width: usize) -> String {
+    let mut wrapped = String::with_capacity(text.len() + 8);
+    let mut used = 0;
+    let mut quoted = false;
+    let is_break = |c: char| {
+        quoted ^= c == '`';
+        c == ' ' && !quoted
+    };
+    for word in text.split(is_break) {
+        let wanted = word.width();
+        if used > 0 && used + 1 + wanted > width {
+            wrapped.push('\n');
+            used = 0;
+        } else if !wrapped.is_empty() {
+            wrapped.push(' ');
+            used += 1;
+        }
+        wrapped.push_str(word);
+        used += wanted;
+    }
+    wrapped
+}
+
 /// Writes a trusted text in a style, wrapped between words.
 pub fn write_wrapped(out: &mut dyn Write, style: Style, text: &str, look: &DisplayOptions) -> io::Result<()> {
     for line in wrap_words(text, layout_width(look)) {
@@ -119,6 +144,17 @@ mod tests {
         assert_eq!(wrap_items(items, ", ", 17), ["Bash 10, Edit 9,", "Read 8"]);
         assert_eq!(wrap_items(items, " · ", 80), ["Bash 10 · Edit 9 · Read 8"]);
         assert_eq!(wrap_words("one word too long", 10), ["one word", "too long"]);
+    }
+
+    #[test]
+    fn messages_are_wrapped_around_commands() {
+        let text = "write a copy with `rethread clean 0000d005 --redact` and read it";
+        assert_eq!(
+            wrap_message(text, 24),
+            "write a copy with\n`rethread clean 0000d005 --redact`\nand read it"
+        );
+        assert_eq!(wrap_message(text, 200), text);
+        assert_eq!(wrap_message("", 10), "");
     }
 
     proptest! {

@@ -44,7 +44,7 @@ pub use clone::write_clone;
 pub use export::{
     Document, DocumentLinks, Format, IndexFormat, IndexRow, WriteImage, write as write_document, write_index,
 };
-pub use fields::write_wrapped;
+pub use fields::{wrap_message, write_wrapped};
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{InfoHints, write_info_table, write_overview, write_statistics, write_total};
 pub use ls::{id_width, origin_label, short_id, write_ls};

@@ -37,7 +37,7 @@ pub use self::resume::{ResumableLog, ResumeText};
 pub(crate) use self::names::safe_name;
 
 /// Incremented when the output changes, so that documents by an older version are written again.
-const REVISION: u32 = 7;
+const REVISION: u32 = 8;
 
 /// Options of an export.
 #[derive(Debug, Clone)]

@@ -341,8 +341,9 @@ impl TranscriptWriter for HtmlWriter<'_> {
         let open = if view.expanded { " open" } else { "" };
         let _ =
             write!(self.text, "<details class=\"tool\" data-tool=\"{name}\"{open}><summary><b>{name}</b> ");
-        if !view.summary.is_empty() {
-            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", html_escaped(&view.summary));
+        let subject = without_outcome(&view.summary, call);
+        if !subject.is_empty() {
+            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", html_escaped(subject));
         }
         if call.results.is_empty() {
             self.text.push_str("<span class=\"outcome none\">no result</span>");
@@ -469,6 +470,19 @@ fn write_outcome(out: &mut String, result: &ResultEvent<'_>) {
         out.push_str("<span class=\"outcome error\">error</span>");
     } else {
         let _ = write!(out, "<span class=\"outcome\">{}</span>", extent(&result.parts));
+    }
+}
+
+/// Returns the summary of a call without a count of lines that its outcome repeats.
+fn without_outcome<'s>(summary: &'s str, call: &CallEvent<'_>) -> &'s str {
+    let [result] = &call.results[..] else { return summary };
+    if result.block.is_error() {
+        return summary;
+    }
+    match summary.strip_suffix(&extent(&result.parts)) {
+        Some("") => "",
+        Some(subject) => subject.strip_suffix(" · ").unwrap_or(summary),
+        None => summary,
     }
 }
 
