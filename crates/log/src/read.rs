@@ -5,6 +5,7 @@
 //! decides whether a defect matters.
 
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use crate::line::Line;
 use crate::names::EntryKind;
@@ -74,7 +75,7 @@ fn object_start(raw: &[u8]) -> usize {
 }
 
 /// The kinds of defects in a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DefectKind {
     /// A line ends inside its object: a torn write, or one in progress.
     CutShort,
@@ -122,7 +123,7 @@ impl DefectKind {
 }
 
 /// A fault in a log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defect {
     /// The number of the line, from 1.
     pub line: u32,
@@ -161,15 +162,19 @@ impl<A: Sink, B: Sink> Sink for (&mut A, &mut B) {
 }
 
 /// Reads a log piece by piece, in memory that does not grow with the log.
-#[derive(Debug, Default)]
+///
+/// Between two pieces it can be stored, and continue later with the next piece.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Scanner {
     line: u32,
     offset: u64,
     number: u32,
     /// The number of lines that are not blank and contain no object.
     pub bad_lines: u32,
+    #[serde(skip)]
     parts: Line,
     /// An empty line, passed to the sink for entries without an object.
+    #[serde(skip)]
     no_parts: Line,
 }
 
@@ -177,6 +182,16 @@ impl Scanner {
     /// Returns the number of lines read so far, including a last line without a newline.
     pub fn lines(&self) -> u32 {
         self.line
+    }
+
+    /// Creates a scanner for the part of a log from the beginning of a line on. It counts entries and lines from there.
+    pub fn starting_at(offset: u64) -> Self {
+        Self { offset, line: u32::from(offset > 0), ..Self::default() }
+    }
+
+    /// Returns the number of bytes read so far.
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// Returns the number of objects read so far.

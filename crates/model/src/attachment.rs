@@ -1,13 +1,14 @@
 //! The delivery of attachments by clients, as far as it affects the conversation that is sent.
 
 use rethread_log::{Json, Key, Line};
+use serde::{Deserialize, Serialize};
 
 use crate::client::Client;
 use crate::flags::EntryFlags;
 use crate::rules::{ClientRange, ClientRule, between, since, until};
 
 /// Facts about an attachment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct AttachmentFacts {
     /// The position in [`SENT_TYPES`], or `None` for a type that is never sent.
     type_index: Option<u8>,
@@ -21,7 +22,7 @@ pub(crate) struct AttachmentFacts {
     rendered: Option<Rendered>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Rendered {
     empty: bool,
     pictures: bool,
@@ -29,7 +30,7 @@ struct Rendered {
 }
 
 /// The role in which a text is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SenderRole {
     /// In a user message.
     User,

@@ -16,6 +16,7 @@ use rethread_log::{
     unescape,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 use crate::attachment::AttachmentFacts;
 use crate::byte_counts::ByteCounts;
@@ -38,30 +39,77 @@ const MAX_DEFECTS: usize = 1000;
 pub(crate) const MAX_TEXT: usize = 1000;
 
 /// Builds [`Facts`] from a log, entry by entry.
-#[derive(Debug, Default)]
+///
+/// Between two entries it can be stored, and continue later with the next entry.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(from = "StoredBuilder")]
 pub struct FactsBuilder {
     facts: Facts,
     entry_kind_counts: Vec<u32>,
     block_kind_counts: [[u32; BlockKind::ALL.len()]; 2],
-    /// Messages with an id, by the hash of the id.
-    messages_by_id: HashTable<MessageNo>,
     messages_by_content: FxHashMap<(Time, u64), MessageNo>,
-    /// Tool calls, by the hash of the id.
-    calls_by_id: HashTable<CallId>,
     /// Results whose call has not been read yet: the node, the block, and the id of the call.
     pending_results: Vec<(NodeId, usize, Box<str>)>,
     /// The blocks of messages seen so far, used to count each once.
     seen_blocks: FxHashSet<u64>,
     /// The last text block of a message, used to detect a longer copy of it.
     last_text: Option<LastText>,
+    /// Messages with an id, by the hash of the id.
+    #[serde(skip)]
+    messages_by_id: HashTable<MessageNo>,
+    /// Tool calls, by the hash of the id.
+    #[serde(skip)]
+    calls_by_id: HashTable<CallId>,
     /// The last uuid: its encoded bytes and its value.
+    #[serde(skip)]
     last_uuid: (Vec<u8>, Option<Uid>),
     /// The last usage: its encoded bytes and its value.
+    #[serde(skip)]
     last_usage: (Vec<u8>, Option<Usage>),
 }
 
+/// The stored form of a [`FactsBuilder`], without what follows from the rest.
+#[derive(Deserialize)]
+struct StoredBuilder {
+    facts: Facts,
+    entry_kind_counts: Vec<u32>,
+    block_kind_counts: [[u32; BlockKind::ALL.len()]; 2],
+    messages_by_content: FxHashMap<(Time, u64), MessageNo>,
+    pending_results: Vec<(NodeId, usize, Box<str>)>,
+    seen_blocks: FxHashSet<u64>,
+    last_text: Option<LastText>,
+}
+
+impl From<StoredBuilder> for FactsBuilder {
+    fn from(stored: StoredBuilder) -> Self {
+        let mut builder = Self {
+            facts: stored.facts,
+            entry_kind_counts: stored.entry_kind_counts,
+            block_kind_counts: stored.block_kind_counts,
+            messages_by_content: stored.messages_by_content,
+            pending_results: stored.pending_results,
+            seen_blocks: stored.seen_blocks,
+            last_text: stored.last_text,
+            ..Self::default()
+        };
+        builder.facts.index_uuids();
+        let Facts { messages, calls, .. } = &builder.facts;
+        let hash_of = |message: MessageNo| messages[message].id.map_or(0, Uid::table_hash);
+        builder.messages_by_id.reserve(messages.len(), |&message| hash_of(message));
+        for (message, _) in messages.iter_enumerated().filter(|(_, message)| message.id.is_some()) {
+            builder.messages_by_id.insert_unique(hash_of(message), message, |&message| hash_of(message));
+        }
+        let hash_of = |call: CallId| hash_call_id(builder.facts.call_id(&calls[call]));
+        builder.calls_by_id.reserve(calls.len(), |&call| hash_of(call));
+        for call in calls.keys() {
+            builder.calls_by_id.insert_unique(hash_of(call), call, |&call| hash_of(call));
+        }
+        builder
+    }
+}
+
 /// A text block that the next one may extend.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct LastText {
     message: MessageNo,
     node: NodeId,
@@ -119,6 +167,11 @@ impl FactsBuilder {
         builder.calls_by_id.reserve(n / 2, |_| 0);
         builder.seen_blocks.reserve(n / 2);
         builder
+    }
+
+    /// Returns the facts about the entries read so far. Results that precede their calls are not paired yet.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn n_nodes(&self) -> u32 {

@@ -5,7 +5,7 @@ use rethread_log::{BlockKind, EntryKind, Key, Line};
 macro_rules! kinds {
     ($($field:ident $shown:literal,)*) => {
         /// The bytes of a file by kind of content. Their sum is the size of the file.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         #[expect(missing_docs, reason = "the field names are self-explanatory")]
         pub struct ByteCounts {
             $(pub $field: u64,)*

@@ -9,6 +9,7 @@ use std::ops::Range;
 use hashbrown::HashTable;
 use rethread_log::Defect;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::attachment::AttachmentFacts;
 use crate::byte_counts::ByteCounts;
@@ -19,7 +20,7 @@ use crate::name_counts::{NameCounts, NameId};
 use crate::usage::Usage;
 
 /// The role of an entry in the tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// A user entry: a prompt, a tool result, a command …
     User,
@@ -36,7 +37,7 @@ pub enum Role {
 }
 
 /// One entry that has a uuid.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Node {
     /// Its own id.
     pub uid: Uid,
@@ -77,7 +78,7 @@ impl Node {
 }
 
 /// The location of an entry in its file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct EntryLocation {
     /// The offset of the first byte.
     pub offset: u64,
@@ -88,7 +89,7 @@ pub struct EntryLocation {
 }
 
 /// A message: a user entry, or all entries of one `message.id`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Message {
     /// `message.id`.
     pub id: Option<Uid>,
@@ -105,7 +106,7 @@ pub struct Message {
 }
 
 /// The class of a content block, as far as the rules of clients distinguish them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockClass {
     /// Text that is not blank.
     Text,
@@ -168,7 +169,7 @@ impl BlockClass {
 }
 
 /// The references of a tool result to tools that were searched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct ToolReferences {
     /// There is a reference.
     pub(crate) any: bool,
@@ -179,7 +180,7 @@ pub(crate) struct ToolReferences {
 }
 
 /// A content block of an entry. String content counts as one text block.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Block {
     /// The call that it makes or answers.
     pub(crate) call: Option<CallId>,
@@ -214,7 +215,7 @@ impl Block {
 }
 
 /// A tool call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The position of its id in [`Facts::call_ids`].
     pub(crate) id: (u32, u16),
@@ -240,7 +241,7 @@ impl ToolCall {
 }
 
 /// The value of a field for an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdField {
     /// There is no such field.
     Absent,
@@ -263,7 +264,7 @@ impl IdField {
 }
 
 /// A `last-prompt` entry, in which the client records the current end of the conversation.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// `leafUuid`
     pub leaf: IdField,
@@ -285,7 +286,7 @@ impl Checkpoint {
 }
 
 /// All facts about a session after one pass over its log.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// Entries with a uuid, in file order.
     pub nodes: Table<NodeId, Node>,
@@ -390,20 +391,21 @@ pub struct Facts {
     /// The number of lines that are not blank and contain no object.
     pub bad_lines: u32,
     /// Nodes by uuid: their indices, by the hash of the id.
+    #[serde(skip)]
     pub(crate) by_uid: HashTable<NodeId>,
     /// Uuids that occur more than once: the first node and the last.
     pub(crate) duplicates: FxHashMap<NodeId, NodeId>,
 }
 
 /// The entries that a compaction kept: as a list in newer clients, or by the ends of a chain.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct PreservedMessages {
     pub(crate) listed: Option<PreservedList>,
     pub(crate) segment: Option<PreservedList>,
 }
 
 /// Entries that a compaction kept.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct PreservedList {
     /// The entry that they follow.
     pub(crate) anchor: Option<Uid>,
@@ -415,6 +417,21 @@ impl Facts {
     /// Returns the node with this uuid; of several, the first in the file.
     pub fn node_of(&self, uid: Uid) -> Option<NodeId> {
         self.by_uid.find(uid.table_hash(), |&node| self.nodes[node].uid == uid).copied()
+    }
+
+    /// Makes the nodes findable by their uuids; of several nodes with the same uuid, the first.
+    pub(crate) fn index_uuids(&mut self) {
+        let Self { nodes, by_uid, .. } = self;
+        let id_of = |&node: &NodeId| nodes[node].uid;
+        by_uid.reserve(nodes.len(), |node| id_of(node).table_hash());
+        for (index, node) in nodes.iter_enumerated() {
+            let found = by_uid.entry(
+                node.uid.table_hash(),
+                |known| id_of(known) == node.uid,
+                |known| id_of(known).table_hash(),
+            );
+            found.or_insert(index);
+        }
     }
 
     /// Returns the parent of a node, if it is in the file.

@@ -3,7 +3,8 @@
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident $method:ident,)*) => {
         /// Properties of an entry.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(transparent)]
         pub struct EntryFlags(u64);
 
         #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only names of bits")]

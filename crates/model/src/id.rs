@@ -6,11 +6,27 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
 
 /// The identity of an entry, a message or a tool call: a UUID as its number, any other text as a 128-bit
 /// hash. The text itself is read from the log when it is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "[u8; 16]", try_from = "[u8; 16]")]
 pub struct Uid(NonZeroU128);
+
+impl From<Uid> for [u8; 16] {
+    fn from(uid: Uid) -> Self {
+        uid.to_bytes()
+    }
+}
+
+impl TryFrom<[u8; 16]> for Uid {
+    type Error = std::num::TryFromIntError;
+
+    fn try_from(bytes: [u8; 16]) -> Result<Self, Self::Error> {
+        NonZeroU128::try_from(u128::from_le_bytes(bytes)).map(Self)
+    }
+}
 
 impl Uid {
     /// Creates the identity of an id as written in the log.
@@ -110,8 +126,21 @@ pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
 
 /// A point in time, in milliseconds since 1970. They are stored with the sign bit inverted, which keeps their order
 /// and leaves 0 for an `Option`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "i64", from = "i64")]
 pub struct Time(NonZeroU64);
+
+impl From<Time> for i64 {
+    fn from(time: Time) -> Self {
+        time.millis()
+    }
+}
+
+impl From<i64> for Time {
+    fn from(millis: i64) -> Self {
+        Self::from_millis(millis)
+    }
+}
 
 const SIGN: u64 = 1 << 63;
 

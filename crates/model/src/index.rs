@@ -20,7 +20,10 @@ pub trait TableKey: Copy + Ord {
 macro_rules! index_type {
     ($(#[$doc:meta])* $visibility:vis $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+        )]
+        #[serde(transparent)]
         $visibility struct $name(std::num::NonZeroU32);
 
         impl $name {
@@ -86,12 +89,6 @@ macro_rules! number_type {
                 self.0.get()
             }
         }
-
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_u32(self.get())
-            }
-        }
     };
 }
 
@@ -136,9 +133,11 @@ number_type!(
 );
 
 /// A vector that is indexed by one type of key.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Table<K, V> {
     values: Vec<V>,
+    #[serde(skip)]
     key: PhantomData<fn(K)>,
 }
 

@@ -43,6 +43,7 @@ mod overview;
 mod path_summary;
 mod preview;
 mod reminders;
+mod search_text;
 mod step_sequence;
 mod step_stream;
 mod summary;
@@ -79,6 +80,9 @@ pub use resume::{
     intended_path_to, resume,
 };
 pub use rules::{CLIENT_RULES, ClientRange, ClientRule, RuleInfo, RuleStage};
+pub use search_text::{
+    EntryTexts, MessageKey, MessagePlace, SearchText, TextSource, entry_block_text, entry_texts,
+};
 pub use session::{BranchPoint, Path, Session};
 pub use step_sequence::{ItemHeader, StepItems};
 pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};

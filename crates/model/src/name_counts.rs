@@ -5,9 +5,11 @@ use std::num::NonZeroU16;
 
 use rethread_log::unescape;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// The index of a name in its [`NameCounts`], stored as its successor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct NameId(NonZeroU16);
 
 impl NameId {
@@ -26,11 +28,28 @@ impl NameId {
 }
 
 /// Recurring names, with the number of occurrences of each.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "StoredNames")]
 pub struct NameCounts {
     names: Vec<(Box<str>, u32)>,
-    index: FxHashMap<Box<str>, NameId>,
     last: NameId,
+    #[serde(skip)]
+    index: FxHashMap<Box<str>, NameId>,
+}
+
+/// The stored form of [`NameCounts`].
+#[derive(Deserialize)]
+struct StoredNames {
+    names: Vec<(Box<str>, u32)>,
+    last: NameId,
+}
+
+impl From<StoredNames> for NameCounts {
+    fn from(stored: StoredNames) -> Self {
+        let name = |(index, (name, _)): (usize, &(Box<str>, u32))| (name.clone(), NameId::from_index(index));
+        let index = stored.names.iter().enumerate().map(name).collect();
+        Self { names: stored.names, last: stored.last, index }
+    }
 }
 
 impl Default for NameCounts {

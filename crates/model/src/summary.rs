@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::check::Severity;
 use crate::id::{Time, Uid};
@@ -16,7 +16,8 @@ use crate::title::Title;
 use crate::usage::Usage;
 
 /// The id of a session: the name of its log without the extension, usually a UUID.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct SessionId(Box<str>);
 
 impl SessionId {
@@ -56,14 +57,8 @@ impl fmt::Display for SessionId {
     }
 }
 
-impl Serialize for SessionId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
 /// The kind of a log, judged by its content.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SessionKind {
     /// A person talked with the model.
@@ -99,7 +94,7 @@ impl SessionKind {
 }
 
 /// A worktree of a git repository.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Worktree {
     /// The working directory of the repository.
     pub repository: PathBuf,
@@ -108,7 +103,7 @@ pub struct Worktree {
 }
 
 /// The operation that made a session from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OriginKind {
     /// A clone.
@@ -139,7 +134,7 @@ impl OriginKind {
 }
 
 /// The session that another was made from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOrigin {
     /// The source.
     pub source: SessionId,
@@ -152,11 +147,14 @@ pub struct SessionOrigin {
 }
 
 /// One session of a listing.
-#[derive(Debug, Clone)]
+///
+/// It can be stored; what is not in the log itself is left out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SessionSummary {
     /// Its id.
     pub id: SessionId,
     /// The path of its log.
+    #[serde(skip)]
     pub path: PathBuf,
     /// The kind of log.
     pub kind: SessionKind,
@@ -195,10 +193,12 @@ pub struct SessionSummary {
     /// The last git branch that it records.
     pub git_branch: Option<String>,
     /// Set if a client has it open.
+    #[serde(skip)]
     pub is_live: bool,
     /// The number of defects in its log.
     pub defects: u64,
     /// The worktree in which it was started, if it is one.
+    #[serde(skip)]
     pub worktree: Option<Worktree>,
     /// The session that it was made from, if it is a clone, a repair or a fork.
     pub origin: Option<SessionOrigin>,

@@ -3,13 +3,13 @@
 //! Old clients wrote summaries into any open file, so four in five belong to another session. A summary
 //! counts only for the session that contains the entry it names.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::facts::Facts;
 use crate::id::Uid;
 
 /// A title and its source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Title {
     /// The text.
     pub text: String,
@@ -18,7 +18,7 @@ pub struct Title {
 }
 
 /// The source of a title, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TitleSource {
     /// Set by the user.
@@ -31,6 +31,19 @@ pub enum TitleSource {
     FirstPrompt,
     /// There is no prompt; the text is empty.
     None,
+}
+
+impl TitleSource {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Custom => "custom",
+            Self::Ai => "ai",
+            Self::Summary => "summary",
+            Self::FirstPrompt => "first-prompt",
+            Self::None => "none",
+        }
+    }
 }
 
 /// Finds the title of a session. `elsewhere` is a summary in another file of the project that names an entry

@@ -1,10 +1,10 @@
 //! Token usage as counted by the API.
 
 use rethread_log::Json;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The tokens of one message, or a sum of many.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Input tokens that were not cached.
     pub input: u64,

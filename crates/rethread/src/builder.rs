@@ -7,6 +7,7 @@ use rethread_store::{SkippedPath, SkippedPaths, Store, SubagentIndex};
 
 use crate::library::Library;
 use crate::progress::{Progress, ProgressObserver};
+use crate::search::index_of;
 
 /// Opens a [`Library`] with options.
 ///
@@ -26,6 +27,7 @@ pub struct LibraryBuilder {
     guard_roots: Vec<PathBuf>,
     skips: SkippedPaths,
     progress: ProgressObserver,
+    cache_dir: Option<PathBuf>,
 }
 
 impl LibraryBuilder {
@@ -91,6 +93,18 @@ impl LibraryBuilder {
         self
     }
 
+    /// Keeps an index of the sessions below a directory, for searches and listings. It can be deleted at any time.
+    ///
+    /// ```
+    /// let library =
+    ///     rethread::Library::builder().root("/home/ada/.claude").cache_dir("/home/ada/.cache/rethread").open();
+    /// assert!(library.index().is_some());
+    /// ```
+    pub fn cache_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.cache_dir = Some(dir.into());
+        self
+    }
+
     /// Opens the library. Nothing is read until it is used.
     ///
     /// ```
@@ -98,6 +112,7 @@ impl LibraryBuilder {
     /// assert!(!library.is_demo());
     /// ```
     pub fn open(self) -> Library {
+        let index = self.cache_dir.map(|dir| index_of(&self.roots, &dir));
         let agents = Arc::new(SubagentIndex::with_skips(self.skips.clone()));
         let store = Store::new(self.roots).with_guard_roots(self.guard_roots).with_skips(self.skips);
         Library {
@@ -107,6 +122,7 @@ impl LibraryBuilder {
             agents,
             summaries: Arc::default(),
             progress: self.progress,
+            index,
         }
     }
 }

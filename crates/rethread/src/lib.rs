@@ -140,6 +140,7 @@ mod overview;
 mod preview;
 mod progress;
 mod repair;
+mod search;
 mod session;
 mod titles;
 mod transcript;
@@ -161,6 +162,7 @@ pub use naming::NewestSession;
 pub use preview::LazyPreview;
 pub use progress::Progress;
 pub use repair::{RepairDestination, RepairError};
+pub use search::{SearchLimits, SearchOutcome};
 pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent};
 pub use transcript::{
     LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
@@ -173,18 +175,24 @@ pub use rethread_edit::{
     Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
 };
 #[doc(inline)]
+pub use rethread_index::{
+    FieldValue, Filters, Hit, Index, IndexError, Level as IndexLevel, LogSummary, MatchQuality,
+    MessagePlaces, Query, QueryError, QueryErrorKind, QuerySyntax, SearchResults, SessionHits, Snippet,
+    SyncReport, TextSources,
+};
+#[doc(inline)]
 pub use rethread_log::{BlockKind, Json};
 #[doc(inline)]
 pub use rethread_model::{
     BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom,
     EntryNo, EntryRef, Finding, FindingKind, Inventory, InventoryDefect, LinkCounts, ListedSubagent,
-    MessageCounts, MessageEvent, MessageKind, MessageNo, MessageView, NodeId, NoteEvent, NoteView,
-    OriginKind, OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview, PreviewSummary,
-    ReadWholeResult, Reader, Refusal, ResultEvent, ResultPart, Session, SessionId, SessionInfo, SessionKind,
-    SessionOrigin, SessionOverview, SessionSummary, Severity, SiblingPath, StepId, StepStream, SubagentEvent,
-    SubagentNo, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
-    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage,
-    VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
+    MessageCounts, MessageEvent, MessageKey, MessageKind, MessageNo, MessagePlace, MessageView, NodeId,
+    NoteEvent, NoteView, OriginKind, OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview,
+    PreviewSummary, ReadWholeResult, Reader, Refusal, ResultEvent, ResultPart, Session, SessionId,
+    SessionInfo, SessionKind, SessionOrigin, SessionOverview, SessionSummary, Severity, SiblingPath, StepId,
+    StepStream, SubagentEvent, SubagentNo, TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript,
+    TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter,
+    UnknownNames, Usage, VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
 };
 #[doc(inline)]
 pub use rethread_render::Format;
@@ -201,6 +209,7 @@ struct ReadmeExample;
 /// Unstable: names and types in here change with any release.
 pub mod internals {
     pub use rethread_edit as edit;
+    pub use rethread_index as index;
     pub use rethread_log as log;
     pub use rethread_model as model;
     pub use rethread_render as render;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rethread_index::Index;
 use rethread_model::{Facts, Session, SessionId, SessionSummary};
 use rethread_store::{
     FindError, FoundSessions, SessionFile, SkippedPaths, Store, SubagentIndex, read_facts, read_facts_from,
@@ -135,6 +136,7 @@ impl LogSource {
             base: path.parent().unwrap_or(Path::new("")).to_owned(),
             bytes: bytes.len() as u64,
             modified: None,
+            inode: None,
             is_subagent: id.starts_with("agent-"),
         };
         Self { file, bytes: Some(Arc::new(bytes)) }
@@ -183,6 +185,8 @@ pub struct Library {
     pub(crate) agents: Arc<SubagentIndex>,
     pub(crate) summaries: Arc<SummaryCache>,
     pub(crate) progress: ProgressObserver,
+    /// What is remembered of the logs, if there is a cache directory.
+    pub(crate) index: Option<Index>,
 }
 
 impl Library {

@@ -46,7 +46,7 @@ impl LogSource {
 /// Reads the record of a session, if it has one.
 pub(crate) fn read_origin(log: &SessionFile) -> Option<SessionOrigin> {
     let file = log.confined_side_dir().join(ORIGIN);
-    let (bytes, _) = file.stat().ok()?;
+    let bytes = file.stat().ok()?.bytes;
     let record = (bytes <= MAX_BYTES).then(|| file.read().ok()).flatten()?;
     let field = |key: &str| Some(Json::new(&record).get(key)?.as_str()?.into_owned());
     Some(SessionOrigin {

@@ -442,7 +442,7 @@ impl SubagentMeta {
         let name = log.path.file_stem().unwrap_or_default().to_string_lossy();
         let file = log.confined_path().with_extension("meta.json");
         let meta = match file.stat() {
-            Ok((bytes, _)) if bytes < MAX_BYTES => file.read().unwrap_or_default(),
+            Ok(stat) if stat.bytes < MAX_BYTES => file.read().unwrap_or_default(),
             Ok(_) => Vec::new(),
             Err(error) => {
                 if let Some(reason) = PathRejection::from_io_error(&error) {

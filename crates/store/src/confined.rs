@@ -9,9 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
-use std::time::SystemTime;
 
-use crate::dir::{Dir, FileKind, open_file, stat_file};
+use crate::dir::{Dir, FileKind, FileStat, open_file, stat_file};
 use crate::skip::SkippedPaths;
 
 /// The maximum depth of nested directories.
@@ -131,8 +130,8 @@ impl ConfinedPath {
         }
     }
 
-    /// Returns the size of a regular file and the time of its last change.
-    pub fn stat(&self) -> io::Result<(u64, Option<SystemTime>)> {
+    /// Returns the size of a regular file, the time of its last change and its number.
+    pub fn stat(&self) -> io::Result<FileStat> {
         match self.split()? {
             (above, name) if above.as_os_str().is_empty() => stat_file(&self.base.join(name)),
             (above, name) => Dir::open(&self.base)?.descend(above)?.stat(name),
@@ -213,7 +212,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Creates a directory and its ancestors, accessible to the owner only.
-fn create_private_dir(dir: &Path) -> io::Result<()> {
+pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
     if dir.as_os_str().is_empty() || dir.is_dir() {
         return Ok(());
     }

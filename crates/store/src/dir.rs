@@ -49,6 +49,28 @@ impl FileKind {
     }
 }
 
+/// The size of a regular file, and what tells it from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileStat {
+    /// The number of bytes.
+    pub bytes: u64,
+    /// The time of the last change of its content.
+    pub modified: Option<SystemTime>,
+    /// The number of the file in its file system, which a file that replaces it does not have.
+    pub inode: Option<u64>,
+}
+
+impl FileStat {
+    /// Returns the properties given by metadata.
+    pub fn from_metadata(metadata: &std::fs::Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = Some(std::os::unix::fs::MetadataExt::ino(metadata));
+        #[cfg(not(unix))]
+        let inode = None;
+        Self { bytes: metadata.len(), modified: metadata.modified().ok(), inode }
+    }
+}
+
 /// An open directory. Its entries are reached from the handle, never through a link.
 #[derive(Debug)]
 pub(crate) struct Dir {
@@ -185,7 +207,7 @@ mod unix {
     }
 
     /// Returns the size of a regular file whose directory may be reached through links.
-    pub(crate) fn stat_file(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+    pub(crate) fn stat_file(path: &Path) -> io::Result<FileStat> {
         stat_at(CWD, path)
     }
 
@@ -216,13 +238,14 @@ mod unix {
         Ok(kind_of(&rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    fn stat_at(dir: impl AsFd, path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+    fn stat_at(dir: impl AsFd, path: &Path) -> io::Result<FileStat> {
         let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW)?;
         kind_of(&stat).ensure_regular()?;
         let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
         let since = u64::try_from(stat.st_mtime).ok().map(|secs| Duration::new(secs, nanos));
         let modified = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
-        Ok((u64::try_from(stat.st_size).unwrap_or(0), modified))
+        let bytes = u64::try_from(stat.st_size).unwrap_or(0);
+        Ok(FileStat { bytes, modified, inode: Some(stat.st_ino) })
     }
 
     impl Dir {
@@ -257,7 +280,7 @@ mod unix {
         }
 
         /// Returns the size of a regular file and the time of its last change.
-        pub(crate) fn stat(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
+        pub(crate) fn stat(&self, name: &OsStr) -> io::Result<FileStat> {
             stat_at(&self.fd, Path::new(name))
         }
 
@@ -350,10 +373,10 @@ mod other {
         File::open(path)
     }
 
-    pub(crate) fn stat_file(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+    pub(crate) fn stat_file(path: &Path) -> io::Result<FileStat> {
         let metadata = fs::symlink_metadata(path)?;
         FileKind::from_metadata(&metadata).ensure_regular()?;
-        Ok((metadata.len(), metadata.modified().ok()))
+        Ok(FileStat::from_metadata(&metadata))
     }
 
     impl Dir {
@@ -381,9 +404,9 @@ mod other {
             Ok(FileKind::from_metadata(&fs::symlink_metadata(self.path.join(name))?))
         }
 
-        pub(crate) fn stat(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
+        pub(crate) fn stat(&self, name: &OsStr) -> io::Result<FileStat> {
             let metadata = self.open_file(name)?.metadata()?;
-            Ok((metadata.len(), metadata.modified().ok()))
+            Ok(FileStat::from_metadata(&metadata))
         }
 
         pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use crate::confined::{ConfinedPath, MAX_DEPTH, PathRejection};
-use crate::dir::FileKind;
+use crate::dir::{FileKind, FileStat};
 use crate::live::{
     Holder, LiveClient, UUID_LEN, config_roots_above, holder_in, live_clients_in, owner_session_id,
     session_ids_in_path,
@@ -31,6 +31,8 @@ pub struct SessionFile {
     pub bytes: u64,
     /// The time of the last change.
     pub modified: Option<SystemTime>,
+    /// The number of the file in its file system.
+    pub inode: Option<u64>,
     /// Set for the log of a subagent, judged by its name and location.
     pub is_subagent: bool,
 }
@@ -62,7 +64,7 @@ impl SessionFile {
 
     /// Stats a regular file.
     pub fn from_confined(confined: &ConfinedPath) -> io::Result<Self> {
-        let (bytes, modified) = confined.stat()?;
+        let FileStat { bytes, modified, inode } = confined.stat()?;
         let path = confined.path();
         let id = id_of(&path);
         Ok(Self {
@@ -72,6 +74,7 @@ impl SessionFile {
             path,
             bytes,
             modified,
+            inode,
         })
     }
 

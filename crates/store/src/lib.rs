@@ -14,6 +14,7 @@
 //! The content of files is left to `rethread-log` and `rethread-model`. Overwriting a session in place
 //! was rejected; see `write.rs`.
 
+mod cache;
 mod confined;
 mod dir;
 mod find;
@@ -26,14 +27,17 @@ mod skip;
 mod worktree;
 mod write;
 
+pub use cache::{CacheDir, CacheLock};
 pub use confined::{ConfinedPath, PathRejection, open_regular};
+pub use dir::FileStat;
 pub use find::{FindError, FoundSessions, SessionFile, Store, SubagentIndex};
 pub use index::{IndexEntry, add_to_index};
 pub use live::{Holder, LiveClient, find_writer};
 pub use pipeline::scan_into_two_sinks;
 pub use project::{is_project_dir_for, project_dir, project_dir_name};
 pub use read::{
-    find_uuids, log_contains, read_at, read_facts, read_facts_from, read_whole, scan_file, scan_to_length,
+    any_piece, end_of_last_line, find_uuids, log_contains, read_at, read_facts, read_facts_from,
+    read_line_at, read_whole, scan_file, scan_range, scan_to_length,
 };
 pub use skip::{SkippedPath, SkippedPaths};
 pub use worktree::{client_worktree, worktree_of};

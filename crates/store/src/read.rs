@@ -172,6 +172,52 @@ pub fn scan_to_length(mut file: &File, limit: u64, sink: &mut impl Sink) -> io::
     scan(&mut file, limit, sink)
 }
 
+/// Reads a part of an open log, whole lines except perhaps the last one, and continues with `scanner`; returns the
+/// number of bytes read.
+pub fn scan_range(
+    file: &File,
+    range: Range<u64>,
+    scanner: &mut Scanner,
+    sink: &mut impl Sink,
+) -> io::Result<u64> {
+    let mut source = PositionedFile { file, at: range.start };
+    for_each_piece(&mut source, range.end.saturating_sub(range.start), |piece| scanner.scan(piece, sink))
+}
+
+/// Returns the offset after the last newline among the first `len` bytes of a file.
+pub fn end_of_last_line(file: &File, len: u64) -> io::Result<u64> {
+    const STEP: u64 = 16 << 10;
+    let mut end = len;
+    let mut bytes = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(STEP);
+        bytes.resize((end - start) as usize, 0);
+        read_at(file, start, &mut bytes)?;
+        if let Some(newline) = memchr::memrchr(b'\n', &bytes) {
+            return Ok(start + newline as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// Reads a file from a position of its own, so that several threads can read one file.
+struct PositionedFile<'f> {
+    file: &'f File,
+    at: u64,
+}
+
+impl Read for PositionedFile<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(self.file, buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 /// Reads the facts of a log and its size, to its current length.
 pub fn read_facts(file: &SessionFile) -> io::Result<(Facts, u64)> {
     let mut file = file.open()?;
@@ -214,14 +260,41 @@ pub fn find_uuids(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Resul
     Ok(uuids.1)
 }
 
-/// Returns whether a line of a log contains these bytes.
-pub fn log_contains(file: &SessionFile, wanted: &[u8]) -> io::Result<bool> {
-    let finder = memchr::memmem::Finder::new(wanted);
+/// Returns whether `test` returns true for any piece of a log. Pieces are whole lines; after the first one for which it
+/// does, the rest is not tested.
+pub fn any_piece(file: &SessionFile, test: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<bool> {
     let mut found = false;
     let mut file = file.open()?;
     let limit = file.metadata()?.len();
-    for_each_piece(&mut file, limit, |piece| found = found || finder.find(piece).is_some())?;
+    for_each_piece(&mut file, limit, |piece| found = found || test(piece))?;
     Ok(found)
+}
+
+/// Reads the rest of the line that contains an offset, without the newline.
+pub fn read_line_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut source = PositionedFile { file, at: offset };
+    let mut step = 16 << 10;
+    loop {
+        let start = line.len();
+        line.resize(start + step, 0);
+        let read = read_fully(&mut source, &mut line[start..])?;
+        line.truncate(start + read);
+        if let Some(newline) = memchr::memchr(b'\n', &line[start..]) {
+            line.truncate(start + newline);
+            return Ok(line);
+        }
+        if read < step {
+            return Ok(line);
+        }
+        step = line.len();
+    }
+}
+
+/// Returns whether a line of a log contains these bytes.
+pub fn log_contains(file: &SessionFile, wanted: &[u8]) -> io::Result<bool> {
+    let finder = memchr::memmem::Finder::new(wanted);
+    any_piece(file, &mut |piece| finder.find(piece).is_some())
 }
 
 fn may_contain_uuid(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<bool> {
@@ -271,6 +344,38 @@ mod tests {
         assert_eq!(pieces(&log, log.len() as u64), (log.clone(), true));
         let limit = 2 * PIECE + 5;
         assert_eq!(pieces(&log, limit as u64).0, &log[..limit], "no byte after the limit is read");
+    }
+
+    #[test]
+    fn last_line_ends_after_the_last_newline() {
+        use std::io::Write as _;
+        let mut file = tempfile::tempfile().expect("a file");
+        let long = "x".repeat(40_000);
+        let text = format!("one\n{long}\n{long}");
+        file.write_all(text.as_bytes()).expect("written");
+        let end = |len: u64| end_of_last_line(&file, len).expect("read");
+        assert_eq!([end(text.len() as u64), end(40_004), end(4), end(3), end(0)], [40_005, 4, 4, 0, 0]);
+    }
+
+    #[test]
+    fn ranges_joined_are_the_whole() {
+        use std::io::Write as _;
+        struct Starts(Vec<(u32, u64)>);
+        impl Sink for Starts {
+            fn entry(&mut self, entry: &Entry<'_>, _: &Line) {
+                self.0.push((entry.number, entry.offset));
+            }
+
+            fn defect(&mut self, _: Defect) {}
+        }
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"{}\n{\"a\":1}\n\n{}\n{}").expect("written");
+        let (mut scanner, mut starts) = (Scanner::default(), Starts(Vec::new()));
+        for range in [0..3, 3..12, 12..100] {
+            scan_range(&file, range, &mut scanner, &mut starts).expect("read");
+        }
+        assert_eq!(starts.0, [(1, 0), (2, 3), (0, 11), (3, 12), (4, 15)]);
+        assert_eq!(scanner.offset(), 17);
     }
 
     proptest! {

@@ -69,7 +69,7 @@ pub(crate) fn client_worktree_prefix(repository: &Path) -> String {
 }
 
 fn read_small(file: &ConfinedPath) -> Option<String> {
-    let (bytes, _) = file.stat().ok()?;
+    let bytes = file.stat().ok()?.bytes;
     (bytes <= MAX_BYTES).then(|| file.read().ok()).flatten().and_then(|text| String::from_utf8(text).ok())
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::confined::{ConfinedPath, PathRejection, is_not_found, read_all};
+use crate::confined::{ConfinedPath, PathRejection, create_private_dir, is_not_found, read_all};
 use crate::dir::{Dir, FileKind, PART_AFFIXES, PartFile};
 use crate::find::{SUBAGENTS, TOOL_RESULTS};
 use crate::live::{Holder, find_writer_of_open};
@@ -380,15 +380,6 @@ fn write_private_files(dir: &ConfinedPath, files: &[(PathBuf, &[u8])]) -> io::Re
         write_session(&path, bytes)?;
     }
     Ok(())
-}
-
-/// Creates a directory and its missing parents, accessible for their owner only.
-fn create_private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
 }
 
 /// Removes a directory with everything in it, after a failed write. Links in it are removed, not followed; an error

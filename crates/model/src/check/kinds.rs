@@ -3,7 +3,7 @@
 use rethread_log::DefectKind;
 
 /// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Severity {
     /// Irregular, but every client sends the same as without it.
     Harmless,

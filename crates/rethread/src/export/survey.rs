@@ -10,7 +10,7 @@ use rethread_model::{
     SessionFingerprint, SessionId, SessionIndex, StepId, Table, Time, Uid, containing_paths,
 };
 use rethread_render::Format;
-use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
+use rethread_store::{ConfinedPath, FileStat, SessionFile, find_uuids, hash_file};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -462,7 +462,7 @@ impl SidecarDigest {
         };
         let mut look = |path: &ConfinedPath| {
             hashes.extend_from_slice(&name(path));
-            let Ok((size, modified)) = path.stat() else { return 0 };
+            let Ok(FileStat { bytes: size, modified, .. }) = path.stat() else { return 0 };
             let time = modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
             hashes.extend_from_slice(&size.to_le_bytes());
             hashes.extend_from_slice(&time.map_or(0, |t| t.as_nanos()).to_le_bytes());

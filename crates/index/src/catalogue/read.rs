@@ -1,0 +1,148 @@
+//! Reads the catalogue.
+
+use rethread_model::MessagePlace;
+use rusqlite::{OptionalExtension, Row};
+use rustc_hash::FxHashMap;
+
+use super::{Catalogue, Level, LogId, LogRow, path_from_blob};
+use crate::error::IndexError;
+use crate::fingerprint::Fingerprint;
+use crate::search::is_file_meant;
+use crate::summary::LogSummary;
+
+type Result<T> = std::result::Result<T, IndexError>;
+
+const LOG_COLUMNS: &str =
+    "id, path, session, is_subagent, level, position, entries_end, text_end, pending, deleted,
+    end, modified, inode, checked, head, tail";
+
+impl Catalogue {
+    /// Begins to read one state of the catalogue, until the catalogue is dropped.
+    pub(crate) fn begin_reading(&self) -> Result<()> {
+        self.db.execute_batch("BEGIN")?;
+        Ok(())
+    }
+
+    /// Returns all logs.
+    pub(crate) fn logs(&self) -> Result<Vec<LogRow>> {
+        let mut select = self.db.prepare_cached(&format!("SELECT {LOG_COLUMNS} FROM logs ORDER BY id"))?;
+        let rows = select.query_map([], read_log)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the summary of a log.
+    pub(crate) fn summary(&self, log: LogId) -> Result<Option<LogSummary>> {
+        let mut select = self.db.prepare_cached("SELECT summary FROM summaries WHERE log = ?")?;
+        let bytes: Option<Vec<u8>> = select.query_row([log.0], |row| row.get(0)).optional()?;
+        bytes.map(|bytes| decode(&bytes)).transpose()
+    }
+
+    /// Returns the state from which reading a log continues.
+    pub(crate) fn state(&self, log: LogId) -> Result<Option<Vec<u8>>> {
+        let mut select = self.db.prepare_cached("SELECT state FROM states WHERE log = ?")?;
+        Ok(select.query_row([log.0], |row| row.get(0)).optional()?)
+    }
+
+    /// Returns the names by their numbers.
+    pub(crate) fn all_names(&self) -> Result<FxHashMap<i64, String>> {
+        let mut select = self.db.prepare_cached("SELECT id, name FROM names")?;
+        let names = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the times of the last entries of sessions, by log.
+    pub(crate) fn session_times(&self) -> Result<FxHashMap<i64, i64>> {
+        self.times("modified")
+    }
+
+    /// Returns the times of the first entries of sessions, by log.
+    pub(crate) fn creation_times(&self) -> Result<FxHashMap<i64, i64>> {
+        self.times("created")
+    }
+
+    fn times(&self, column: &'static str) -> Result<FxHashMap<i64, i64>> {
+        let mut select = self
+            .db
+            .prepare_cached(&format!("SELECT log, {column} FROM session_rows WHERE {column} IS NOT NULL"))?;
+        let times = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(times.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns a text of each session that has one, with its log.
+    pub(crate) fn session_fields(&self, column: &'static str) -> Result<Vec<(i64, String)>> {
+        let mut select = self
+            .db
+            .prepare_cached(&format!("SELECT log, {column} FROM session_rows WHERE {column} IS NOT NULL"))?;
+        let fields = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(fields.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the logs whose calls name a file.
+    pub(crate) fn logs_with_file(&self, wanted: &str) -> Result<Vec<i64>> {
+        let mut select = self.db.prepare_cached("SELECT DISTINCT log, path FROM file_rows")?;
+        let mut rows = select.query([])?;
+        let mut logs = Vec::new();
+        while let Some(row) = rows.next()? {
+            if is_file_meant(wanted, row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?) {
+                logs.push(row.get(0)?);
+            }
+        }
+        Ok(logs)
+    }
+
+    /// Returns the messages that are not on the active path of their session.
+    pub(crate) fn messages_off_active_path(&self) -> Result<Vec<((LogId, u32), MessagePlace)>> {
+        let mut select = self.db.prepare_cached("SELECT log, n, place FROM message_rows WHERE place <> 0")?;
+        let rows =
+            select.query_map([], |row| Ok(((LogId(row.get(0)?), row.get(1)?), place_of(row.get(2)?))))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the place and the line of a message.
+    pub(crate) fn place_and_line(&self, log: LogId, n: u32) -> Result<Option<(MessagePlace, u32)>> {
+        let mut select =
+            self.db.prepare_cached("SELECT place, line FROM message_rows WHERE log = ? AND n = ?")?;
+        let found = select.query_row([log.0, n.into()], |row| Ok((place_of(row.get(0)?), row.get(1)?)));
+        Ok(found.optional()?)
+    }
+
+    /// Returns a setting of the user.
+    pub(crate) fn setting(&self, name: &str) -> Result<Option<String>> {
+        let mut select = self.db.prepare_cached("SELECT value FROM settings WHERE name = ?")?;
+        Ok(select.query_row([name], |row| row.get(0)).optional()?)
+    }
+}
+
+/// Returns the place with a stored number.
+fn place_of(number: i64) -> MessagePlace {
+    let index = usize::try_from(number).unwrap_or(usize::MAX);
+    MessagePlace::ALL.get(index).copied().unwrap_or(MessagePlace::Abandoned)
+}
+
+fn decode(summary: &[u8]) -> Result<LogSummary> {
+    postcard::from_bytes(summary).map_err(|_| IndexError::Damaged("a summary cannot be read"))
+}
+
+fn read_log(row: &Row<'_>) -> rusqlite::Result<LogRow> {
+    let number = |at: usize| row.get::<_, i64>(at).map(i64::cast_unsigned);
+    Ok(LogRow {
+        id: LogId(row.get(0)?),
+        path: path_from_blob(row.get(1)?),
+        session: row.get(2)?,
+        is_subagent: row.get(3)?,
+        level: Level::from_number(row.get(4)?),
+        position: number(5)?,
+        entries_end: number(6)?,
+        text_end: number(7)?,
+        pending: row.get(8)?,
+        deleted: row.get(9)?,
+        print: Fingerprint {
+            end: number(10)?,
+            modified: row.get(11)?,
+            inode: row.get(12)?,
+            checked: row.get(13)?,
+            head: row.get(14)?,
+            tail: row.get(15)?,
+        },
+    })
+}

@@ -1,0 +1,103 @@
+//! The directory of an index.
+
+use std::path::{Path, PathBuf};
+
+use rethread_store::{CacheDir, CacheLock};
+
+use crate::catalogue::Catalogue;
+use crate::error::IndexError;
+use crate::texts::TextIndex;
+
+/// The index of a library, in a directory of its own. Nothing is created before it is needed.
+#[derive(Debug, Clone)]
+pub struct Index {
+    path: PathBuf,
+}
+
+/// The setting that keeps texts of deleted logs.
+const KEEP_DELETED: &str = "keep-deleted";
+
+impl Index {
+    /// Returns the index in a directory, which need not exist.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Returns the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the catalogue for reading, if there is one.
+    pub(crate) fn open_catalogue(&self) -> Result<Option<Catalogue>, IndexError> {
+        Catalogue::open(&self.path)
+    }
+
+    pub(crate) fn lock(&self, waits: bool) -> Result<CacheLock, IndexError> {
+        let dir = self.create_dir()?;
+        let locked = if waits { dir.lock().map(Some) } else { dir.try_lock() };
+        locked.map_err(|source| self.unusable(source))?.ok_or(IndexError::Busy)
+    }
+
+    fn create_dir(&self) -> Result<CacheDir, IndexError> {
+        CacheDir::create(&self.path).map_err(|source| self.unusable(source))
+    }
+
+    fn unusable(&self, source: std::io::Error) -> IndexError {
+        IndexError::Directory { path: self.path.clone(), source }
+    }
+
+    /// Opens the catalogue for writing. One that is damaged or of another version is replaced.
+    pub(crate) fn open_catalogue_to_write(&self, lock: &CacheLock) -> Result<Catalogue, IndexError> {
+        match Catalogue::open_to_write(&self.path) {
+            Ok(Some(catalogue)) => {
+                self.create_text_dir()?;
+                return Ok(catalogue);
+            }
+            Err(error) if !error.is_damage() => return Err(error),
+            Ok(None) | Err(_) => {}
+        }
+        self.clear_locked(lock)?;
+        self.create_text_dir()?;
+        Catalogue::open_to_write(&self.path)?
+            .ok_or(IndexError::Damaged("a new catalogue has another version"))
+    }
+
+    fn create_text_dir(&self) -> Result<(), IndexError> {
+        self.create_dir()?.create_child(TextIndex::dir_name()).map_err(|source| self.unusable(source))?;
+        Ok(())
+    }
+
+    /// Removes everything in the index.
+    pub(crate) fn clear_locked(&self, lock: &CacheLock) -> Result<(), IndexError> {
+        self.create_dir()?.clear(lock).map_err(|source| self.unusable(source))
+    }
+
+    /// Removes the index. Waits while another process writes.
+    pub fn clear(&self) -> Result<(), IndexError> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        let lock = self.lock(true)?;
+        self.clear_locked(&lock)
+    }
+
+    pub(crate) fn keeps_deleted(&self, catalogue: &Catalogue) -> Result<bool, IndexError> {
+        Ok(catalogue.setting(KEEP_DELETED)?.is_some_and(|value| value == "yes"))
+    }
+
+    /// Keeps texts of logs that are deleted from now on, or no longer keeps them.
+    pub fn keep_deleted(&self, keep: bool) -> Result<(), IndexError> {
+        let lock = self.lock(true)?;
+        let catalogue = self.open_catalogue_to_write(&lock)?;
+        catalogue.set_setting(KEEP_DELETED, if keep { "yes" } else { "no" })?;
+        if !keep {
+            catalogue.begin()?;
+            for row in catalogue.logs()?.iter().filter(|row| row.deleted.is_some()) {
+                catalogue.remove_log(row.id)?;
+            }
+            catalogue.commit()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! The places of messages in the trees of their sessions.
+
+use rethread_model::MessagePlace;
+use rustc_hash::FxHashMap;
+
+use crate::catalogue::{Catalogue, LogId};
+use crate::error::IndexError;
+
+/// The messages that are not on the active path of their session.
+#[derive(Debug, Default)]
+pub(super) struct OtherPlaces(FxHashMap<(LogId, u32), MessagePlace>);
+
+impl OtherPlaces {
+    pub(super) fn read(catalogue: &Catalogue) -> Result<Self, IndexError> {
+        Ok(Self(catalogue.messages_off_active_path()?.into_iter().collect()))
+    }
+
+    /// Returns the place of a message.
+    pub(super) fn place_of(&self, log: LogId, message: u32) -> MessagePlace {
+        self.0.get(&(log, message)).copied().unwrap_or(MessagePlace::Active)
+    }
+}

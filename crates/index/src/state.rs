@@ -1,0 +1,146 @@
+//! The state of reading a log, from which reading continues when the log has grown.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rethread_log::Scanner;
+use rethread_model::{FactsBuilder, Session};
+use rethread_store::{FileStat, SessionFile, end_of_last_line, scan_range};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::fingerprint::Fingerprint;
+
+/// A log that was read up to a line end.
+#[derive(Debug, Default)]
+pub(crate) struct LogState {
+    scanner: Scanner,
+    builder: FactsBuilder,
+}
+
+/// The compression of states: the fastest one.
+const ZSTD_LEVEL: i32 = 1;
+
+/// The size of a checksum before a stored state.
+const CHECKSUM: usize = 8;
+
+impl LogState {
+    /// Returns the offset up to which the log was read.
+    pub(crate) fn position(&self) -> u64 {
+        self.scanner.offset()
+    }
+
+    /// Returns the form in which the state is stored.
+    pub(crate) fn encode(&self) -> io::Result<Vec<u8>> {
+        let plain = postcard::to_stdvec(&(&self.scanner, &self.builder)).map_err(io::Error::other)?;
+        let mut stored = vec![0; CHECKSUM];
+        zstd::stream::copy_encode(&plain[..], &mut stored, ZSTD_LEVEL)?;
+        let checksum = xxh3_64(&stored[CHECKSUM..]);
+        stored[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        Ok(stored)
+    }
+
+    /// Reads a stored state; returns `None` if it is damaged.
+    pub(crate) fn decode(stored: &[u8]) -> Option<Self> {
+        let (checksum, compressed) = stored.split_at_checked(CHECKSUM)?;
+        if xxh3_64(compressed).to_le_bytes() != checksum {
+            return None;
+        }
+        let plain = zstd::stream::decode_all(compressed).ok()?;
+        let (scanner, builder) = postcard::from_bytes(&plain).ok()?;
+        Some(Self { scanner, builder })
+    }
+}
+
+/// A log that was read to its end.
+#[derive(Debug)]
+pub(crate) struct ReadLog {
+    /// Its open file.
+    pub(crate) file: File,
+    /// The session.
+    pub(crate) session: Session,
+    /// The state at the end of the last whole line, in its stored form.
+    pub(crate) state: Vec<u8>,
+    /// The offset of that line end.
+    pub(crate) position: u64,
+    /// The offset after the last entry that is an object.
+    pub(crate) end_of_entries: u64,
+    /// Identifies what was read.
+    pub(crate) print: Fingerprint,
+    /// The number of bytes that were read.
+    pub(crate) bytes_read: u64,
+}
+
+/// Reads a log from a state to its end.
+pub(crate) fn read_log(source: &SessionFile, from: LogState) -> io::Result<ReadLog> {
+    let file = source.open()?;
+    let stat = FileStat::from_metadata(&file.metadata()?);
+    let LogState { mut scanner, mut builder } = from;
+    let start = scanner.offset();
+    let line_end = end_of_last_line(&file, stat.bytes)?.max(start);
+    scan_range(&file, start..line_end, &mut scanner, &mut builder)?;
+    let position = scanner.offset();
+    let state = LogState { scanner, builder };
+    let stored = state.encode()?;
+    let LogState { mut scanner, mut builder } = state;
+    scan_range(&file, position..stat.bytes, &mut scanner, &mut builder)?;
+    let end = scanner.offset();
+    let print = Fingerprint::new(&file, stat, end)?;
+    let session = Session::new(builder.finish(scanner.lines(), scanner.bad_lines));
+    let last = session.facts.locations.iter().next_back();
+    let end_of_entries = last.map_or(0, |last| last.offset + u64::from(last.len)).max(position);
+    let bytes_read = end - start;
+    Ok(ReadLog { file, session, state: stored, position, end_of_entries, print, bytes_read })
+}
+
+/// Serialises the reading of large logs, so that memory is bounded by one of them.
+pub(crate) fn lock_if_large(source: &SessionFile) -> Option<MutexGuard<'static, ()>> {
+    static LARGE: Mutex<()> = Mutex::new(());
+    const LARGE_BYTES: u64 = 128 << 20;
+    (source.bytes >= LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rethread_testkit::LogBuilder;
+
+    use super::*;
+
+    #[test]
+    fn only_appended_bytes_are_read() {
+        let mut log = LogBuilder::new(1);
+        log.prompt("Is the working tree clean?");
+        log.answer("Yes.");
+        let whole = log.bytes();
+        let mut file = tempfile::NamedTempFile::with_suffix(".jsonl").expect("a file");
+        file.write_all(&whole[..whole.len() - 20]).expect("written");
+        let path = file.path().to_owned();
+        let source = || SessionFile::from_user_path(&path).expect("a log");
+        let first = read_log(&source(), LogState::default()).expect("read");
+        assert_eq!(first.session.facts.messages.len(), 1);
+        assert!(first.position < first.print.end, "the last line is torn");
+        assert_eq!(first.end_of_entries, first.position);
+
+        file.write_all(&whole[whole.len() - 20..]).expect("written");
+        let state = LogState::decode(&first.state).expect("not damaged");
+        assert_eq!(state.position(), first.position);
+        let second = read_log(&source(), state).expect("read");
+        assert_eq!(second.session.facts.messages.len(), 2);
+        assert_eq!(second.bytes_read, whole.len() as u64 - first.position);
+        assert_eq!(second.position, whole.len() as u64);
+    }
+
+    #[test]
+    fn damaged_states_are_refused() {
+        let state = LogState::default().encode().expect("encoded");
+        assert!(LogState::decode(&state).is_some());
+        for at in 0..state.len() {
+            let mut damaged = state.clone();
+            damaged[at] ^= 1;
+            assert!(LogState::decode(&damaged).is_none());
+        }
+        assert!(LogState::decode(b"short").is_none());
+    }
+}

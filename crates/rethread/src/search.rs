@@ -1,0 +1,230 @@
+//! Searches the texts of a library.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rethread_index::{
+    Index, IndexError, Level, LogScanner, LogSummary, Query, QueryError, ScannedLog, SearchError,
+    SearchResults, SyncOptions, SyncReport, search_scanned,
+};
+use rethread_model::{Session, TitleSource};
+use rethread_store::{SessionFile, project_dir_name};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::library::{Library, LogSource};
+use crate::ls::{severity_of, summarise};
+
+/// Options of [`Library::search`].
+///
+/// ```
+/// use rethread::SearchLimits;
+///
+/// let limits = SearchLimits { sessions: 5, ..SearchLimits::default() };
+/// assert_eq!(limits.hits_per_session, 3);
+/// ```
+#[derive(Debug, Clone)]
+pub struct SearchLimits {
+    /// The maximum number of sessions; 0 for all.
+    pub sessions: usize,
+    /// The maximum number of hits that are returned for a session; 0 for all.
+    pub hits_per_session: usize,
+    /// The maximum number of characters of a snippet.
+    pub snippet_chars: usize,
+    /// Read all logs and neither use nor update the index.
+    pub no_index: bool,
+}
+
+impl Default for SearchLimits {
+    fn default() -> Self {
+        Self { sessions: 20, hits_per_session: 3, snippet_chars: 160, no_index: false }
+    }
+}
+
+/// The result of [`Library::search`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SearchOutcome {
+    /// The hits.
+    pub results: SearchResults,
+    /// Set if the index could not be used, so that all logs were read.
+    pub index_error: Option<IndexError>,
+    /// Logs that could not be read.
+    pub unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+impl Library {
+    /// Searches the texts of all sessions. The index is built or brought up to date first; what it does not have is read
+    /// from the logs.
+    ///
+    /// ```
+    /// use rethread::{Library, Query, QuerySyntax, SearchLimits};
+    ///
+    /// let library = Library::open(["/home/ada/.claude"]);
+    /// let syntax = QuerySyntax { parse_time: &|text| Err(format!("no time: {text}")) };
+    /// let query = Query::parse("sensor -test", &syntax)?;
+    /// let found = library.search(&query, "sensor -test", &SearchLimits::default())?;
+    /// for session in &found.results.sessions {
+    ///     println!("{}: {} messages", session.session, session.total);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn search(
+        &self,
+        query: &Query,
+        typed: &str,
+        limits: &SearchLimits,
+    ) -> Result<SearchOutcome, QueryError> {
+        let files = self.store.sessions(true);
+        let options = rethread_index::SearchOptions {
+            max_sessions: limits.sessions,
+            max_hits: limits.hits_per_session,
+            snippet_chars: limits.snippet_chars,
+            is_project: &is_project,
+            typed,
+        };
+        let index = self.index.as_ref().filter(|_| !limits.no_index);
+        let mut outcome =
+            SearchOutcome { results: SearchResults::default(), index_error: None, unreadable: Vec::new() };
+        if let Some(index) = index {
+            match self.search_index(index, &files, query, &options, &mut outcome) {
+                Ok(results) => {
+                    outcome.results = results;
+                    return Ok(outcome);
+                }
+                Err(SearchError::Query(error)) => return Err(error),
+                Err(SearchError::Index(error)) => outcome.index_error = Some(error),
+                Err(_) => {}
+            }
+        }
+        let scanned = self.scan_logs(&files.iter().collect::<Vec<_>>(), query, None, &mut outcome);
+        match search_scanned(query, scanned, &options) {
+            Ok(results) => outcome.results = results,
+            Err(SearchError::Query(error)) => return Err(error),
+            Err(_) => {}
+        }
+        Ok(outcome)
+    }
+
+    fn search_index(
+        &self,
+        index: &Index,
+        files: &[SessionFile],
+        query: &Query,
+        options: &rethread_index::SearchOptions<'_>,
+        outcome: &mut SearchOutcome,
+    ) -> Result<SearchResults, SearchError> {
+        match self.sync(index, files, Level::Texts, true, false) {
+            Ok(report) => outcome.unreadable = report.unreadable,
+            // Another process is at it; what it has not done yet is read from the logs.
+            Err(IndexError::Busy) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let stale = match query.has_patterns() {
+            true => files.iter().collect(),
+            false => index.stale_logs(files)?,
+        };
+        let scanned = self.scan_logs(&stale, query, Some(index), outcome);
+        index.search(query, scanned, options)
+    }
+
+    /// Brings the index up to date.
+    pub(crate) fn sync(
+        &self,
+        index: &Index,
+        files: &[SessionFile],
+        level: Level,
+        is_complete: bool,
+        waits: bool,
+    ) -> Result<SyncReport, IndexError> {
+        index.sync(
+            files,
+            &SyncOptions {
+                level,
+                is_complete,
+                waits,
+                describe: &describe,
+                progress: &|file| self.progress.report(&LogSource::from(file.clone())),
+            },
+        )
+    }
+
+    /// Compares logs with a query. With an index, only what it does not have of them.
+    fn scan_logs(
+        &self,
+        files: &[&SessionFile],
+        query: &Query,
+        index: Option<&Index>,
+        outcome: &mut SearchOutcome,
+    ) -> Vec<ScannedLog> {
+        let scanner = LogScanner::new(query, &describe, &is_project);
+        let scan = |file: &&SessionFile| {
+            let scanned = match index.filter(|_| !query.has_patterns()) {
+                Some(index) => scanner.scan_tail(index, file),
+                None => scanner.scan(file),
+            };
+            scanned.map_err(|error| (file.path.clone(), error))
+        };
+        let results: Vec<Result<Option<ScannedLog>, (PathBuf, io::Error)>> =
+            files.par_iter().map(scan).collect();
+        let mut scanned = Vec::new();
+        for result in results {
+            match result {
+                Ok(found) => scanned.extend(found),
+                Err(failed) => outcome.unreadable.push(failed),
+            }
+        }
+        scanned
+    }
+
+    /// Returns the index of this library, if it has a cache directory.
+    ///
+    /// ```
+    /// assert!(rethread::Library::open(["/home/ada/.claude"]).index().is_none());
+    /// ```
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_ref()
+    }
+
+    /// Builds the index, or brings it up to date. Waits while another process does.
+    ///
+    /// ```
+    /// let library = rethread::Library::open(["/home/ada/.claude"]);
+    /// assert!(library.update_index().is_none(), "it has no cache directory");
+    /// ```
+    pub fn update_index(&self) -> Option<Result<SyncReport, IndexError>> {
+        let index = self.index.as_ref()?;
+        Some(self.sync(index, &self.store.sessions(true), Level::Texts, true, true))
+    }
+}
+
+/// Returns the index of a library in a cache directory: each set of config directories has its own.
+pub(crate) fn index_of(roots: &[PathBuf], cache_dir: &Path) -> Index {
+    let mut names = Vec::new();
+    for root in roots {
+        let real = root.canonicalize().unwrap_or_else(|_| root.clone());
+        names.extend_from_slice(real.as_os_str().as_encoded_bytes());
+        names.push(0);
+    }
+    Index::at(cache_dir.join("index").join(format!("{:016x}", xxh3_64(&names))))
+}
+
+/// Summarises a log for the index.
+fn describe(file: &SessionFile, session: &Session) -> LogSummary {
+    let source = LogSource::from(file.clone());
+    let summary = summarise(session, &source, file.bytes);
+    LogSummary {
+        project: summary.project().into_owned(),
+        severity: severity_of(session),
+        other_titles: session.facts.summaries.clone(),
+        accepts_title: summary.title.source >= TitleSource::FirstPrompt
+            && !session.facts.locations.is_empty(),
+        summary,
+    }
+}
+
+/// Returns whether a project is meant by a name: a directory, or a part of one.
+fn is_project(project: &str, wanted: &str) -> bool {
+    let wanted = project_dir_name(wanted.trim_end_matches('/')).to_lowercase();
+    project_dir_name(project).to_lowercase().contains(&wanted)
+}
