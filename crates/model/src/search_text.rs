@@ -1,6 +1,7 @@
 //! The texts of a log that can be searched: every text of a message as a person reads it.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use rethread_log::{BlockKind, BlockSpans, EntryKind, Json, Key, Line, Span};
 use serde::{Deserialize, Serialize};
@@ -137,6 +138,19 @@ impl MessageKey {
     /// Returns the key with this number.
     pub fn from_u64(key: u64) -> Self {
         Self(key)
+    }
+
+    /// Parses the form that is displayed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_key = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        is_key.then(|| u64::from_str_radix(text, 16).ok()).flatten().map(Self)
+    }
+}
+
+/// Sixteen hexadecimal digits, the anchor of a message in JSON output.
+impl fmt::Display for MessageKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
     }
 }
 
