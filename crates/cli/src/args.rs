@@ -1,7 +1,9 @@
 //! Command line arguments.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::{commands, examples};
@@ -28,8 +30,41 @@ impl CliArgs {
 
     /// Parses the arguments of the process.
     pub(crate) fn try_parse_process() -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&Self::definition().try_get_matches()?)
+        Self::try_parse_words(std::env::args_os().collect())
     }
+
+    /// Parses arguments. In a query, `-word` excludes a word: what is not an option of `search` is a part of the query.
+    fn try_parse_words(mut words: Vec<OsString>) -> Result<Self, clap::Error> {
+        let first_error = match Self::definition().try_get_matches_from(&words) {
+            Ok(found) => return Self::from_arg_matches(&found),
+            Err(error) => error,
+        };
+        if !words.iter().any(|word| word == "search") {
+            return Err(first_error);
+        }
+        let mut error = first_error;
+        while let Some(at) = excluded_word(&error, &words) {
+            words[at] = [OsStr::new(EXCLUDED), &words[at]].into_iter().collect();
+            match Self::definition().try_get_matches_from(&words) {
+                Ok(found) => return Self::from_arg_matches(&found),
+                Err(next) => error = next,
+            }
+        }
+        Err(error)
+    }
+}
+
+/// Marks an argument that begins with `-` and is not an option. No typed argument begins so.
+pub(crate) const EXCLUDED: &str = "\u{1}";
+
+/// Returns the argument that an error takes for an unknown option, if it can be an excluded word.
+fn excluded_word(error: &clap::Error, words: &[OsString]) -> Option<usize> {
+    let ContextValue::String(option) = error.get(ContextKind::InvalidArg)? else { return None };
+    let is_word = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.len() > 2 && !word.starts_with("--") && word.starts_with(option.as_str())
+    };
+    words.iter().position(is_word).filter(|_| error.kind() == ErrorKind::UnknownArgument)
 }
 
 const AFTER: &str = "\
@@ -92,6 +127,7 @@ pub(crate) enum Command {
     Ls(commands::ls::LsArgs),
     Info(commands::info::InfoArgs),
     Tree(commands::tree::TreeArgs),
+    Search(commands::search::SearchArgs),
     Show(commands::show::ShowArgs),
     Export(commands::export::ExportArgs),
     Resume(commands::resume::ResumeArgs),
@@ -101,5 +137,31 @@ pub(crate) enum Command {
     Clone(commands::clone::CloneArgs),
     Clean(commands::clean::CleanArgs),
     Secrets(commands::secrets::SecretsArgs),
+    Index(commands::index::IndexArgs),
     Util(commands::util::UtilArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(words: &[&str]) -> Option<String> {
+        let words = ["rethread", "search"].iter().chain(words).map(OsString::from).collect();
+        match CliArgs::try_parse_words(words).ok()?.command? {
+            Command::Search(args) => Some(args.typed()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn options_of_search_are_not_words_and_words_are_not_options() {
+        assert_eq!(query(&["retry", "-test", "-n", "2"]).as_deref(), Some("retry -test"));
+        assert_eq!(
+            query(&["-n2", "-test", "a", "-übung", "--limit", "3"]).as_deref(),
+            Some("-test a -übung")
+        );
+        assert_eq!(query(&["a", "--", "-n", "--x"]).as_deref(), Some("a -n --x"));
+        assert_eq!(query(&["a", "--nonsense"]), None);
+        assert_eq!(query(&["a", "-n"]), None);
+    }
 }

@@ -61,6 +61,15 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "search",
+        &[
+            example("rethread --demo search sensor", "messages with a word, in all sessions"),
+            example("rethread --demo search '\"which sensor\" role:user'", "a phrase, in prompts only"),
+            example("rethread --demo search 'branch:abandoned sens*'", "on abandoned branches only"),
+            example("rethread --demo search --regex 'sensors?\\b' --open 1", "open the first hit"),
+        ],
+    ),
+    (
         "show",
         &[
             example("rethread show last", "the newest session"),
@@ -145,6 +154,17 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
                 "rethread secrets --all --also 'KETTLE-[0-9]{8}'",
                 "search for a format of your own, too",
             ),
+        ],
+    ),
+    (
+        "index",
+        &[
+            example("rethread --demo index", "where is it, how large, and is it up to date?"),
+            example(
+                "rethread --demo index update --keep-deleted",
+                "sessions stay findable when clients delete them",
+            ),
+            example("rethread --demo index clear", "delete it; the next search makes it again"),
         ],
     ),
     (

@@ -118,7 +118,7 @@ impl From<&SkippedPath> for Failure {
 }
 
 /// Formats an error with all of its causes.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {

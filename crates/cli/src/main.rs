@@ -2,6 +2,7 @@
 
 mod args;
 mod ascii;
+mod cache;
 mod commands;
 mod examples;
 mod failure;
@@ -91,6 +92,8 @@ fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
         Some(Command::Ls(args)) => commands::ls::run(args, global, terminal),
         Some(Command::Info(args)) => commands::info::run(args, global, terminal),
         Some(Command::Tree(args)) => commands::tree::run(args, global, terminal),
+        Some(Command::Search(args)) => commands::search::run(args, global, terminal),
+        Some(Command::Index(args)) => commands::index::run(args, global, terminal),
         Some(Command::Show(args)) => commands::show::run(args, global, terminal),
         Some(Command::Export(args)) => commands::export::run(args, global, terminal),
         Some(Command::Resume(args)) => commands::resume::run(args, global, terminal),

@@ -5,11 +5,11 @@
 //! listed and read like any other. The name of the copy contains a hash of the sample: a new version of the program does
 //! not mix its sample with an old copy.
 
-use std::env;
 use std::path::PathBuf;
 
 use rethread::Library;
 
+use crate::cache::cache_dir;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
@@ -41,18 +41,5 @@ pub(crate) fn open_writable(terminal: &Terminal) -> Result<Library, Failure> {
 
 /// Returns the directory of the copy, which need not exist.
 fn directory() -> Option<PathBuf> {
-    Some(cache_dir()?.join("rethread").join(Library::demo_name()))
-}
-
-/// Returns the user's cache directory. `XDG_CACHE_HOME` applies on every platform, if it is absolute.
-fn cache_dir() -> Option<PathBuf> {
-    let named = |name: &str| env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let usual = || {
-        if cfg!(windows) {
-            return named("LOCALAPPDATA");
-        }
-        let home = env::home_dir().filter(|home| home.is_absolute())?;
-        Some(home.join(if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" }))
-    };
-    named("XDG_CACHE_HOME").or_else(usual)
+    Some(cache_dir()?.join(Library::demo_name()))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rethread_store::{CacheDir, CacheLock};
+use rethread_store::{CacheDir, CacheLock, SessionFile};
 
 use crate::catalogue::Catalogue;
 use crate::error::IndexError;
@@ -12,6 +12,28 @@ use crate::texts::TextIndex;
 #[derive(Debug, Clone)]
 pub struct Index {
     path: PathBuf,
+}
+
+/// What is in an index.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct IndexStatus {
+    /// Set if it was made, by this version of the program.
+    pub exists: bool,
+    /// Its size.
+    pub bytes: u64,
+    /// The size of all logs.
+    pub log_bytes: u64,
+    /// The number of logs that it knows.
+    pub logs: u64,
+    /// The number of messages that it knows.
+    pub messages: u64,
+    /// The number of logs that are not completely in it.
+    pub stale: u64,
+    /// The number of its logs that no longer exist.
+    pub deleted: u64,
+    /// Set if logs that are deleted stay findable.
+    pub keeps_deleted: bool,
 }
 
 /// The setting that keeps texts of deleted logs.
@@ -26,6 +48,31 @@ impl Index {
     /// Returns the directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns whether it was made.
+    pub fn exists(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// Describes the index of these logs.
+    pub fn status(&self, files: &[SessionFile]) -> Result<IndexStatus, IndexError> {
+        let mut status =
+            IndexStatus { log_bytes: files.iter().map(|file| file.bytes).sum(), ..IndexStatus::default() };
+        let Some(catalogue) = self.open_catalogue()? else {
+            status.stale = files.len() as u64;
+            return Ok(status);
+        };
+        status.exists = true;
+        status.bytes = CacheDir::open(&self.path).map_err(|source| self.unusable(source))?.bytes();
+        for row in catalogue.logs()? {
+            status.logs += 1;
+            status.deleted += u64::from(row.deleted.is_some());
+        }
+        status.messages = catalogue.message_count()?;
+        status.keeps_deleted = self.keeps_deleted(&catalogue)?;
+        status.stale = self.stale_logs(files)?.len() as u64;
+        Ok(status)
     }
 
     /// Opens the catalogue for reading, if there is one.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::prelude::*;
-use rethread_model::{Session, TextSource, TitleSource};
+use rethread_model::{LogSummary, Session, TextSource, TitleSource};
 use rethread_store::{CacheLock, SessionFile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -16,7 +16,6 @@ use crate::fingerprint::{FileChange, Fingerprint, nanos};
 use crate::index::Index;
 use crate::names::NameTable;
 use crate::state::{LogState, ReadLog, lock_if_large, read_log};
-use crate::summary::LogSummary;
 use crate::texts::{BlockDocument, TextIndex, TextWriter};
 
 /// Summarises a log that was read. The caller knows what a listing shows.

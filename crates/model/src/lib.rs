@@ -43,6 +43,7 @@ mod overview;
 mod path_summary;
 mod preview;
 mod reminders;
+mod search_results;
 mod search_text;
 mod step_sequence;
 mod step_stream;
@@ -80,6 +81,7 @@ pub use resume::{
     intended_path_to, resume,
 };
 pub use rules::{CLIENT_RULES, ClientRange, ClientRule, RuleInfo, RuleStage};
+pub use search_results::{Hit, LogSummary, MatchQuality, SearchResults, SessionHits, Snippet};
 pub use search_text::{
     EntryTexts, MessageKey, MessagePlace, SearchText, TextSource, entry_block_text, entry_texts,
 };

@@ -34,6 +34,7 @@ mod info;
 mod ls;
 mod preview;
 mod repair;
+mod search;
 mod show;
 mod tree;
 
@@ -52,12 +53,14 @@ pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, p
 pub use prose::StyledLine;
 pub use repair::{write_repair, write_repair_summary};
 pub use rows::{
-    BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, InventoryRow,
-    MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, ResumeRow, SecretRow, SessionRow, SubagentRow,
-    TokenSources, TotalRow, TranscriptRow,
+    BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, HitRow,
+    IndexStatusRow, InventoryRow, MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, ResumeRow,
+    SearchRow, SecretRow, SessionRow, SubagentRow, TokenSources, TotalRow, TranscriptRow,
 };
+pub use search::{snippet_chars, write_search};
 pub use show::{NextStep, ShowOptions, ToolDetail, conversation_lines, write_conversation};
 pub use text::{
-    DisplayOptions, Style, escape, format_ago, format_bytes, format_count, plural, shell_word, truncate,
+    DisplayOptions, Style, escape, format_ago, format_bytes, format_count, plural, shell_word, text_width,
+    truncate,
 };
 pub use tree::write_tree;

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use rethread_edit::{CleanWarning, Cleaned, RedactionCounts, Repaired, Secret};
 use rethread_model::{
-    BlockView, EntryNo, EntryRef, Finding, FindingKind, Inventory, MessageNo, MessageView, NoteView,
-    PathSummary, SessionId, SessionInfo, SessionSummary, Time, TitleSource, Usage,
+    BlockView, EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, MessageNo, MessageView, NoteView,
+    PathSummary, SearchResults, SessionHits, SessionId, SessionInfo, SessionSummary, Time, TitleSource,
+    Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -529,4 +530,122 @@ impl From<&NoteView<'_>> for NoteRow {
             text: note.text.clone().into_owned(),
         }
     }
+}
+
+/// A message that a search found, as `search --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct HitRow<'a> {
+    pub r#type: &'static str,
+    pub n: usize,
+    pub session: &'a SessionId,
+    pub path: Cow<'a, str>,
+    pub project: Option<&'a str>,
+    pub title: Option<&'a str>,
+    pub message: Option<MessageNo>,
+    pub anchor: Option<String>,
+    pub line: Option<u32>,
+    pub uuid: Option<&'a str>,
+    pub source: &'static str,
+    pub place: &'static str,
+    pub time: Option<String>,
+    pub tool: Option<&'a str>,
+    pub quality: &'static str,
+    pub text: Option<&'a str>,
+    /// In characters of `text`.
+    pub matches: Vec<[usize; 2]>,
+    pub cut_before: bool,
+    pub cut_after: bool,
+    pub offset: u64,
+    pub block: u32,
+    pub subagent: bool,
+    pub deleted: bool,
+    pub in_session: u64,
+    pub copies: &'a [SessionId],
+}
+
+impl<'a> HitRow<'a> {
+    /// Describes hit number `n`.
+    pub fn new(n: usize, session: &'a SessionHits, hit: &'a Hit) -> Self {
+        let summary = session.summary.as_ref();
+        let snippet = hit.snippet.as_ref();
+        let chars = |text: &str, bytes: usize| text[..bytes].chars().count();
+        let matches = snippet.map_or_else(Vec::new, |snippet| {
+            let in_chars = |range: &std::ops::Range<usize>| {
+                [chars(&snippet.text, range.start), chars(&snippet.text, range.end)]
+            };
+            snippet.matches.iter().map(in_chars).collect()
+        });
+        Self {
+            r#type: "hit",
+            n,
+            session: &session.session,
+            path: session.path.to_string_lossy(),
+            project: summary.map(|known| known.project.as_str()),
+            title: summary.map(|known| known.summary.title.text.as_str()),
+            message: hit.message,
+            anchor: hit.message.map(|_| hit.key.to_string()),
+            line: hit.line,
+            uuid: hit.uuid.as_deref(),
+            source: hit.source.name(),
+            place: hit.place.name(),
+            time: hit.time.and_then(Time::to_iso),
+            tool: hit.tool.as_deref(),
+            quality: hit.quality.name(),
+            text: snippet.map(|snippet| snippet.text.as_str()),
+            matches,
+            cut_before: snippet.is_some_and(|snippet| snippet.cut_before),
+            cut_after: snippet.is_some_and(|snippet| snippet.cut_after),
+            offset: hit.position.0,
+            block: hit.position.1,
+            subagent: session.is_subagent,
+            deleted: session.is_deleted,
+            in_session: session.total,
+            copies: &session.copies,
+        }
+    }
+}
+
+/// The counts of a search, as `search --json` prints them last.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct SearchRow<'a> {
+    pub r#type: &'static str,
+    pub query: &'a str,
+    pub total: u64,
+    pub sessions: u64,
+    pub spread: u64,
+    pub shown: usize,
+    pub capped: bool,
+}
+
+impl<'a> SearchRow<'a> {
+    /// Describes a search of which `shown` hits are printed.
+    pub fn new(query: &'a str, results: &SearchResults, shown: usize) -> Self {
+        Self {
+            r#type: "search",
+            query,
+            total: results.total_messages,
+            sessions: results.total_sessions,
+            spread: results.total_spread,
+            shown,
+            capped: results.is_capped() || shown < results.hits().count(),
+        }
+    }
+}
+
+/// The index, as `index --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct IndexStatusRow<'a> {
+    pub r#type: &'static str,
+    pub path: Cow<'a, str>,
+    pub exists: bool,
+    pub bytes: u64,
+    pub log_bytes: u64,
+    pub logs: u64,
+    pub messages: u64,
+    pub stale: u64,
+    pub deleted: u64,
+    pub keeps_deleted: bool,
 }

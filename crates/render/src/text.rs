@@ -56,6 +56,8 @@ pub enum Style {
     Added,
     /// Removed lines.
     Removed,
+    /// Text that a search found.
+    Match,
     /// No particular role.
     Plain,
 }
@@ -83,6 +85,7 @@ impl Style {
             Self::Keyword => color(AnsiColor::Magenta),
             Self::Literal | Self::Added => color(AnsiColor::Green),
             Self::Comment => Ansi::new().dimmed().italic(),
+            Self::Match => color(AnsiColor::Red).bold(),
             Self::Plain => Ansi::new(),
         }
     }
@@ -179,6 +182,11 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     }
     safe.push_str(&text[from..]);
     safe.into()
+}
+
+/// Returns the number of columns of a text.
+pub fn text_width(text: &str) -> usize {
+    text.width()
 }
 
 /// Cuts a text to at most `width` columns and marks the cut with an ellipsis.

@@ -104,7 +104,8 @@ impl Library {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn demo_at(dir: &Path) -> Self {
-        Self { is_demo: true, ..Self::open([dir]) }
+        let cache = dir.parent().unwrap_or(dir);
+        Self { is_demo: true, ..Self::builder().root(dir).cache_dir(cache).open() }
     }
 }
 

@@ -176,23 +176,23 @@ pub use rethread_edit::{
 };
 #[doc(inline)]
 pub use rethread_index::{
-    FieldValue, Filters, Hit, Index, IndexError, Level as IndexLevel, LogSummary, MatchQuality,
-    MessagePlaces, Query, QueryError, QueryErrorKind, QuerySyntax, SearchResults, SessionHits, Snippet,
-    SyncReport, TextSources,
+    FieldValue, Filters, Index, IndexError, IndexStatus, Level as IndexLevel, MessagePlaces, Query,
+    QueryError, QueryErrorKind, QuerySyntax, SyncReport, TextSources,
 };
 #[doc(inline)]
 pub use rethread_log::{BlockKind, Json};
 #[doc(inline)]
 pub use rethread_model::{
     BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom,
-    EntryNo, EntryRef, Finding, FindingKind, Inventory, InventoryDefect, LinkCounts, ListedSubagent,
-    MessageCounts, MessageEvent, MessageKey, MessageKind, MessageNo, MessagePlace, MessageView, NodeId,
-    NoteEvent, NoteView, OriginKind, OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview,
-    PreviewSummary, ReadWholeResult, Reader, Refusal, ResultEvent, ResultPart, Session, SessionId,
-    SessionInfo, SessionKind, SessionOrigin, SessionOverview, SessionSummary, Severity, SiblingPath, StepId,
-    StepStream, SubagentEvent, SubagentNo, TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript,
-    TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter,
-    UnknownNames, Usage, VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
+    EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, InventoryDefect, LinkCounts, ListedSubagent,
+    LogSummary, MatchQuality, MessageCounts, MessageEvent, MessageKey, MessageKind, MessageNo, MessagePlace,
+    MessageView, NodeId, NoteEvent, NoteView, OriginKind, OutlineEntry, PartEvent, Path, PathStatus,
+    PathSummary, Preview, PreviewSummary, ReadWholeResult, Reader, Refusal, ResultEvent, ResultPart,
+    SearchResults, Session, SessionHits, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionOverview,
+    SessionSummary, Severity, SiblingPath, Snippet, StepId, StepStream, SubagentEvent, SubagentNo,
+    TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
+    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage,
+    VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
 };
 #[doc(inline)]
 pub use rethread_render::Format;

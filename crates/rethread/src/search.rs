@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_index::{
-    Index, IndexError, Level, LogScanner, LogSummary, Query, QueryError, ScannedLog, SearchError,
-    SearchResults, SyncOptions, SyncReport, search_scanned,
+    Index, IndexError, IndexStatus, Level, LogScanner, Query, QueryError, ScannedLog, SearchError,
+    SyncOptions, SyncReport, search_scanned,
 };
-use rethread_model::{Session, TitleSource};
+use rethread_model::{LogSummary, SearchResults, Session, TitleSource};
 use rethread_store::{SessionFile, project_dir_name};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -195,6 +195,25 @@ impl Library {
     pub fn update_index(&self) -> Option<Result<SyncReport, IndexError>> {
         let index = self.index.as_ref()?;
         Some(self.sync(index, &self.store.sessions(true), Level::Texts, true, true))
+    }
+
+    /// Describes the index, and how many logs are not completely in it.
+    ///
+    /// ```
+    /// let library = rethread::Library::open(["/home/ada/.claude"]);
+    /// assert!(library.index_status().is_none(), "it has no cache directory");
+    /// ```
+    pub fn index_status(&self) -> Option<Result<IndexStatus, IndexError>> {
+        Some(self.index.as_ref()?.status(&self.store.sessions(true)))
+    }
+
+    /// Returns the size of all logs, subagents included.
+    ///
+    /// ```
+    /// assert_eq!(rethread::Library::open(["/home/ada/.claude"]).all_bytes(), 0);
+    /// ```
+    pub fn all_bytes(&self) -> u64 {
+        self.store.sessions(true).iter().map(|file| file.bytes).sum()
     }
 }
 

@@ -5,12 +5,14 @@ pub(crate) mod clean;
 pub(crate) mod clone;
 pub(crate) mod export;
 pub(crate) mod home;
+pub(crate) mod index;
 pub(crate) mod info;
 pub(crate) mod ls;
 pub(crate) mod pick;
 pub(crate) mod preview;
 pub(crate) mod repair;
 pub(crate) mod resume;
+pub(crate) mod search;
 pub(crate) mod secrets;
 pub(crate) mod show;
 pub(crate) mod tree;
@@ -27,6 +29,7 @@ use rethread_render::{can_begin_hidden, is_hidden, shell_word};
 use serde::Serialize;
 
 use crate::args::GlobalArgs;
+use crate::cache::cache_dir;
 use crate::failure::Failure;
 use crate::sample;
 use crate::terminal::Terminal;
@@ -58,12 +61,15 @@ pub(crate) fn library(global: &GlobalArgs) -> Library {
     // Each skipped path is one line on stderr, and the work continues.
     let terminal = Terminal::new(global);
     let n_reported = AtomicUsize::new(0);
-    let builder = Library::builder().on_skip(move |skipped| {
+    let mut builder = Library::builder().on_skip(move |skipped| {
         terminal.warn(&skipped.into());
         if n_reported.fetch_add(1, Ordering::Relaxed) + 1 == SkippedPaths::MAX_REPORTED {
             terminal.warn(&Failure::new("further skipped paths are not listed"));
         }
     });
+    if let Some(dir) = cache_dir() {
+        builder = builder.cache_dir(dir);
+    }
     let named =
         std::env::var_os("CLAUDE_CONFIG_DIR").map(|dirs| roots(&dirs)).filter(|dirs| !dirs.is_empty());
     let home = || std::env::home_dir().map(|home| vec![home.join(".claude")]).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Reads the catalogue.
 
-use rethread_model::MessagePlace;
+use rethread_model::{LogSummary, MessagePlace};
 use rusqlite::{OptionalExtension, Row};
 use rustc_hash::FxHashMap;
 
@@ -8,7 +8,6 @@ use super::{Catalogue, Level, LogId, LogRow, path_from_blob};
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
 use crate::search::is_file_meant;
-use crate::summary::LogSummary;
 
 type Result<T> = std::result::Result<T, IndexError>;
 
@@ -104,6 +103,23 @@ impl Catalogue {
             self.db.prepare_cached("SELECT place, line FROM message_rows WHERE log = ? AND n = ?")?;
         let found = select.query_row([log.0, n.into()], |row| Ok((place_of(row.get(0)?), row.get(1)?)));
         Ok(found.optional()?)
+    }
+
+    /// Returns the number of messages whose texts are indexed.
+    pub(crate) fn message_count(&self) -> Result<u64> {
+        let count = self.db.query_row("SELECT count(*) FROM message_rows", [], |row| row.get::<_, i64>(0))?;
+        Ok(count.cast_unsigned())
+    }
+
+    /// Returns the tool whose result is a message, if there is one such tool.
+    pub(crate) fn tool_of_result(&self, log: LogId, message: u32) -> Result<Option<String>> {
+        let mut select = self.db.prepare_cached(
+            "SELECT DISTINCT names.name FROM call_rows JOIN names ON names.id = call_rows.tool
+            WHERE call_rows.log = ? AND call_rows.result_message = ? LIMIT 2",
+        )?;
+        let tools = select.query_map([log.0, message.into()], |row| row.get(0))?;
+        let tools = tools.collect::<rusqlite::Result<Vec<String>>>()?;
+        Ok(<[String; 1]>::try_from(tools).ok().map(|[tool]| tool))
     }
 
     /// Returns a setting of the user.

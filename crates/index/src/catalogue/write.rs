@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use rethread_model::LogSummary;
 use rusqlite::params;
 
 use super::schema::TABLES_OF_LOGS;
 use super::{Catalogue, Level, LogId, LogRows, ReadPosition, path_to_blob};
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
-use crate::summary::LogSummary;
 
 type Result<T> = std::result::Result<T, IndexError>;
 

@@ -44,6 +44,19 @@ pub struct Filters {
     pub until: Option<Time>,
 }
 
+impl Filters {
+    /// Returns whether there are no conditions.
+    pub fn is_empty(&self) -> bool {
+        let values =
+            [&self.tools, &self.models, &self.projects, &self.git_branches, &self.files, &self.sessions];
+        self.sources.is_all()
+            && self.places.is_all()
+            && values.iter().all(|values| values.is_empty())
+            && self.since.is_none()
+            && self.until.is_none()
+    }
+}
+
 /// A set of kinds of text. The empty set means all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextSources(u16);

@@ -79,6 +79,15 @@ impl QueryErrorKind {
         valid.sort_by_cached_key(|candidate| distance(&value.to_lowercase(), &candidate.to_lowercase()));
         Self::UnknownValue { field: field.to_owned(), value: value.to_owned(), valid }
     }
+
+    /// Returns the valid value that was probably meant.
+    pub fn nearest(&self) -> Option<&str> {
+        let Self::UnknownValue { value, valid, .. } = self else { return None };
+        let nearest = valid.first()?;
+        let letters = value.chars().count();
+        let differing = distance(&value.to_lowercase(), &nearest.to_lowercase());
+        (differing <= letters.div_ceil(3)).then_some(nearest)
+    }
 }
 
 /// An item of a query: a word, a phrase, a field.
@@ -106,7 +115,7 @@ impl Query {
         let mut joins_next = false;
         for (at, item) in items.iter().enumerate() {
             if let ItemKind::Field(field) = item.kind {
-                query.add_field(FIELDS[field], item, typed, syntax)?;
+                query.add_field(FIELDS[field], item.text, Some(item.start), typed, syntax)?;
                 continue;
             }
             if is_operator(&items, at, "OR") {
@@ -147,21 +156,36 @@ impl Query {
         }
     }
 
+    /// Adds a filter as if `field:value` had been typed. An error points into the value.
+    pub fn add_filter(
+        &mut self,
+        field: &str,
+        value: &str,
+        syntax: &QuerySyntax<'_>,
+    ) -> Result<(), QueryError> {
+        self.add_field(field, value, None, value, syntax)
+    }
+
+    /// Adds a filter; `start` is the place of its value in what was typed as a query.
     fn add_field(
         &mut self,
         field: &str,
-        item: &Item<'_>,
+        text: &str,
+        start: Option<usize>,
         typed: &str,
         syntax: &QuerySyntax<'_>,
     ) -> Result<(), QueryError> {
-        let span = item.start..item.start + item.text.len();
+        let span = start.unwrap_or(0)..start.unwrap_or(0) + text.len();
         let error = |kind| QueryError { query: typed.to_owned(), span: span.clone(), kind };
-        let value = FieldValue { text: item.text.to_owned(), span: span.clone() };
+        let value = match start {
+            Some(_) => FieldValue { text: text.to_owned(), span: span.clone() },
+            None => FieldValue::from(text),
+        };
         let filters = &mut self.filters;
         match field {
             "role" | "in" => {
                 let mut sources = TextSources::default();
-                for name in item.text.split(',').map(|name| name.trim().to_lowercase()) {
+                for name in text.split(',').map(|name| name.trim().to_lowercase()) {
                     let (found, valid) = match field {
                         "role" => (TextSources::from_role(&name), &TextSources::ROLES[..]),
                         _ => (TextSources::from_name(&name), &TextSources::NAMES[..]),
@@ -173,13 +197,13 @@ impl Query {
                 filters.sources.restrict_to(sources);
             }
             "since" | "until" => {
-                let time = (syntax.parse_time)(item.text).map_err(|reason| {
+                let time = (syntax.parse_time)(text).map_err(|reason| {
                     error(QueryErrorKind::InvalidTime { field: field.to_owned(), reason })
                 })?;
                 let limit = if field == "since" { &mut filters.since } else { &mut filters.until };
                 *limit = Some(time);
             }
-            "branch" => match MessagePlaces::from_name(&item.text.to_lowercase()) {
+            "branch" => match MessagePlaces::from_name(&text.to_lowercase()) {
                 Some(place) => filters.places.add(place),
                 None => filters.git_branches.push(value),
             },
@@ -419,6 +443,8 @@ mod tests {
         assert_snapshot!(describe("x in:tool,thinkin"), @r#"no in is called `thinkin` at "tool,thinkin""#);
         assert_snapshot!(describe("since:yesterdy"), @r#"`yesterdy` is no time at "yesterdy""#);
         let error = parse("role:asistant").expect_err("no such role");
+        assert_eq!(error.kind.nearest(), Some("assistant"));
+        assert_eq!(QueryErrorKind::unknown("tool", "xyz", ["Bash", "Read"]).nearest(), None);
         let QueryErrorKind::UnknownValue { valid, .. } = error.kind else { panic!("{error}") };
         assert_eq!(valid, ["assistant", "user", "tool"]);
     }

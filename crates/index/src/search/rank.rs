@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rethread_log::Line;
-use rethread_model::{MessageKey, MessageNo, MessagePlace, SessionId, TextSource, Time, entry_block_text};
+use rethread_model::{
+    Hit, LogSummary, MatchQuality, MessageKey, MessageNo, MessagePlace, SearchResults, SessionHits,
+    SessionId, TextSource, Time, entry_block_text,
+};
 use rethread_store::SessionFile;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tantivy::Searcher;
@@ -15,14 +18,13 @@ use super::places::OtherPlaces;
 use super::scan::ScannedLog;
 use super::scope::{Scope, ScopeError};
 use super::segments::find_candidates;
-use super::snippet::Snippet;
-use super::{Hit, MatchQuality, SearchError, SearchOptions, SearchResults, SessionHits};
+use super::snippet::make_snippet;
+use super::{SearchError, SearchOptions};
 use crate::catalogue::{Catalogue, LogId};
 use crate::error::IndexError;
 use crate::index::Index;
 use crate::matcher::Matcher;
 use crate::query::Query;
-use crate::summary::LogSummary;
 use crate::texts::TextIndex;
 
 /// Messages whose numbers differ by no more than this are next to each other.
@@ -419,11 +421,6 @@ struct Presenter<'p> {
 
 impl Presenter<'_> {
     fn present(&self, ranked: RankedSessions, copies: &CopiesByLog) -> Result<SearchResults, SearchError> {
-        let names = match &self.logs.catalogue {
-            Some(catalogue) => catalogue.all_names()?,
-            None => FxHashMap::default(),
-        };
-        let _ = names;
         let mut results = SearchResults {
             total_messages: ranked.total_messages,
             total_sessions: ranked.total_sessions,
@@ -431,9 +428,12 @@ impl Presenter<'_> {
             ..SearchResults::default()
         };
         for (log, hits, total) in ranked.sessions {
-            let summary = self.logs.summary(log)?;
+            let mut summary = self.logs.summary(log)?;
             let row = self.logs.scope.as_ref().and_then(|scope| scope.logs.get(log as usize));
             let path = self.logs.path(log).to_owned();
+            if let Some(known) = &mut summary {
+                known.summary.path.clone_from(&path);
+            }
             let is_deleted = row.is_some_and(|log| log.row.deleted.is_some());
             let reader = match is_deleted {
                 true => None,
@@ -462,17 +462,19 @@ impl Presenter<'_> {
         let candidate = &placed.hit.candidate;
         let entry = log.and_then(|log| rethread_store::read_line_at(log, candidate.offset).ok());
         let mut line = Line::default();
-        let (mut text, mut tool) = (None, None);
+        let (mut text, mut tool, mut uuid) = (None, None, None);
         if candidate.source == TextSource::Title {
             text = summary.map(|summary| summary.summary.title.text.as_str().into());
         } else if let Some(entry) = &entry {
             rethread_log::parse_entry(entry, &mut line);
             text = entry_block_text(&line, entry, candidate.block);
             tool = self.tool_of(candidate, &line, entry);
+            let id = rethread_log::Json::new(line.field(rethread_log::Key::Uuid).bytes_in(entry)).as_str();
+            uuid = id.map(std::borrow::Cow::into_owned);
         }
         let snippet = text.map(|text| {
             let matches = self.matcher.find(&text);
-            Snippet::new(&text, &matches, self.query.whole_phrase, self.options.snippet_chars)
+            make_snippet(&text, &matches, self.query.whole_phrase, self.options.snippet_chars)
         });
         Hit {
             message: MessageNo::new(candidate.message),
@@ -480,6 +482,7 @@ impl Presenter<'_> {
             line: placed.line,
             source: candidate.source,
             place: placed.place,
+            uuid,
             time: candidate.time.map(Time::from_millis),
             tool,
             quality: placed.hit.quality,
@@ -489,11 +492,20 @@ impl Presenter<'_> {
         }
     }
 
-    /// Returns the tool of a call. The output of a call does not name it.
+    /// Returns the tool of a call. The output of a call does not name it, but the catalogue knows.
     fn tool_of(&self, candidate: &Candidate, line: &Line, entry: &[u8]) -> Option<String> {
-        let block = line.blocks.get(candidate.block as usize)?;
-        let name = rethread_log::Json::new(block.name.bytes_in(entry)).as_str();
-        name.map(std::borrow::Cow::into_owned).filter(|_| candidate.source == TextSource::Input)
+        match candidate.source {
+            TextSource::Input => {
+                let block = line.blocks.get(candidate.block as usize)?;
+                let name = rethread_log::Json::new(block.name.bytes_in(entry)).as_str();
+                name.map(std::borrow::Cow::into_owned)
+            }
+            TextSource::Output => {
+                let (catalogue, log) = (self.logs.catalogue.as_ref()?, self.logs.id(candidate.log)?);
+                catalogue.tool_of_result(log, candidate.message).ok()?
+            }
+            _ => None,
+        }
     }
 }
 

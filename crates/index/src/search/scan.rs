@@ -3,7 +3,7 @@
 use std::io;
 
 use rethread_log::{Defect, Entry, EntryContent, Line, Scanner, Sink};
-use rethread_model::{MessageNo, MessagePlace, NodeId, Session, TextSource, entry_texts};
+use rethread_model::{LogSummary, MessageNo, MessagePlace, NodeId, Session, TextSource, entry_texts};
 use rethread_store::{SessionFile, end_of_last_line, scan_range};
 
 use super::candidates::{Candidate, MatchMasks};
@@ -18,7 +18,6 @@ use crate::index::Index;
 use crate::matcher::Matcher;
 use crate::query::Query;
 use crate::state::{LogState, ReadLog, lock_if_large, read_log};
-use crate::summary::LogSummary;
 use crate::sync::Describe;
 
 /// A log that was searched without the index, as a whole or from an offset on.

@@ -2,39 +2,38 @@
 
 use std::ops::Range;
 
+use rethread_model::Snippet;
+
 use crate::matcher::TextMatch;
 
-/// A part of a text in one line, with the parts that match.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Snippet {
-    /// The text; white space is collapsed.
-    pub text: String,
-    /// The bytes of `text` that match.
-    pub matches: Vec<Range<usize>>,
-    /// Set if there is more text before it.
-    pub cut_before: bool,
-    /// Set if there is more text after it.
-    pub cut_after: bool,
+/// Takes the part of a text around the best of its matches. `preferred` is the clause that should be shown.
+pub(super) fn make_snippet(
+    text: &str,
+    matches: &[TextMatch],
+    preferred: Option<usize>,
+    max_chars: usize,
+) -> Snippet {
+    let mut ranges: Vec<Range<usize>> = matches.iter().map(|found| found.range.clone()).collect();
+    let anchor =
+        matches.iter().find(|found| Some(found.clause) == preferred).map(|found| found.range.clone());
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let anchor = anchor.or_else(|| densest(&ranges, max_chars)).unwrap_or(0..0);
+    let window = window(text, &anchor, max_chars);
+    let (cut_before, cut_after) =
+        (!text[..window.start].trim().is_empty(), !text[window.end..].trim().is_empty());
+    let mut line = SnippetLine::default();
+    line.push_collapsed(text, window, &ranges);
+    Snippet { text: line.text, matches: line.matches, cut_before, cut_after }
 }
 
-impl Snippet {
-    /// Takes the part of a text around the best of its matches. `preferred` is the clause that should be shown.
-    pub(crate) fn new(text: &str, matches: &[TextMatch], preferred: Option<usize>, max_chars: usize) -> Self {
-        let mut ranges: Vec<Range<usize>> = matches.iter().map(|found| found.range.clone()).collect();
-        let anchor =
-            matches.iter().find(|found| Some(found.clause) == preferred).map(|found| found.range.clone());
-        ranges.sort_by_key(|range| (range.start, range.end));
-        let anchor = anchor.or_else(|| densest(&ranges, max_chars)).unwrap_or(0..0);
-        let window = window(text, &anchor, max_chars);
-        let mut snippet = Self {
-            cut_before: !text[..window.start].trim().is_empty(),
-            cut_after: !text[window.end..].trim().is_empty(),
-            ..Self::default()
-        };
-        snippet.push_collapsed(text, window, &ranges);
-        snippet
-    }
+/// The line of a snippet while it is put together.
+#[derive(Default)]
+struct SnippetLine {
+    text: String,
+    matches: Vec<Range<usize>>,
+}
 
+impl SnippetLine {
     /// Appends a part of a text, with white space collapsed, and the matches in it.
     fn push_collapsed(&mut self, text: &str, window: Range<usize>, ranges: &[Range<usize>]) {
         let mut waiting = ranges.iter().skip_while(|range| range.start < window.start).peekable();
@@ -150,7 +149,7 @@ mod tests {
                 places.into_iter().map(move |at| TextMatch { clause, range: at..at + word.len() })
             })
             .collect();
-        let snippet = Snippet::new(text, &matches, None, max_chars);
+        let snippet = make_snippet(text, &matches, None, max_chars);
         let mut shown = snippet.text.clone();
         for range in snippet.matches.iter().rev() {
             shown.insert(range.end, ']');
@@ -189,7 +188,7 @@ mod tests {
             let start = *at.get(&starts);
             let end = start + text[start..].chars().next().map_or(0, char::len_utf8);
             let matches = [TextMatch { clause: 0, range: start..end }];
-            let snippet = Snippet::new(&text, &matches, Some(0), max_chars);
+            let snippet = make_snippet(&text, &matches, Some(0), max_chars);
             prop_assert!(snippet.text.chars().count() <= max_chars, "{:?}", snippet);
             let found = text[start..end].trim();
             let shown: Vec<&str> = snippet.matches.iter().map(|range| &snippet.text[range.clone()]).collect();
