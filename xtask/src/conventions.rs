@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use crate::workspace;
 
 /// The crates of the workspace; each may depend on those before it.
-const LAYERS: [&str; 9] = ["log", "model", "store", "edit", "render", "testkit", "rethread", "picker", "cli"];
+const LAYERS: [&str; 10] =
+    ["log", "model", "store", "index", "edit", "render", "testkit", "rethread", "picker", "cli"];
 
 /// Calls that change the disk. Only `store` has them.
 const WRITES: [&str; 10] = [
@@ -36,7 +37,7 @@ const INDEXED: [&str; 10] =
 const COUNTS: [&str; 2] = ["messages", "entries"];
 
 /// The crates below the front ends, which do not know commands and options.
-const LIBRARY: [&str; 6] = ["log", "model", "store", "edit", "render", "rethread"];
+const LIBRARY: [&str; 7] = ["log", "model", "store", "index", "edit", "render", "rethread"];
 
 /// Files of the library with texts that name commands or options, and the reason.
 const NAMES_COMMANDS: [(&str, &str); 1] =

@@ -64,8 +64,8 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         "search",
         &[
             example("rethread --demo search sensor", "messages with a word, in all sessions"),
-            example("rethread --demo search '\"which sensor\" role:user'", "a phrase, in prompts only"),
-            example("rethread --demo search 'branch:abandoned sens*'", "on abandoned branches only"),
+            example("rethread --demo search '\"temperature sensor\" role:user'", "a phrase, in prompts only"),
+            example("rethread --demo search 'branch:abandoned wait*'", "on abandoned branches only"),
             example("rethread --demo search --regex 'sensors?\\b' --open 1", "open the first hit"),
         ],
     ),

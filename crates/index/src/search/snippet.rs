@@ -167,7 +167,7 @@ mod tests {
             snippet(text, &["working"], 200),
             "Before the reset I would like to know whether the [working] tree is clean and if not why."
         );
-        assert_eq!(snippet(text, &["working   tree"], 40), "…whether the [working tree] is clean and…");
+        assert_eq!(snippet(text, &["working   tree"], 40), "…the [working tree] is clean and if…");
         assert_eq!(snippet(text, &["Before"], 20), "[Before] the reset…");
         assert_eq!(snippet(text, &["why"], 20), "…clean and if not [why].");
         assert_eq!(snippet(text, &["the", "reset", "clean"], 24), "Before [the] [reset] I…");
