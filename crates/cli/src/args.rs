@@ -137,6 +137,7 @@ pub(crate) enum Command {
     Clone(commands::clone::CloneArgs),
     Clean(commands::clean::CleanArgs),
     Secrets(commands::secrets::SecretsArgs),
+    Usage(commands::usage::UsageArgs),
     Index(commands::index::IndexArgs),
     Util(commands::util::UtilArgs),
 }

@@ -157,6 +157,16 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "usage",
+        &[
+            example("rethread --demo usage", "tokens and cost by day"),
+            example("rethread --demo usage --by model --since 2026-01-01", "by model"),
+            example("rethread --demo usage --by session --limit 5", "the five most expensive sessions"),
+            example("rethread --demo usage --explain 0000d001", "each response, with the lines of the log"),
+            example("rethread usage prices", "the prices in the program"),
+        ],
+    ),
+    (
         "index",
         &[
             example("rethread --demo index", "where is it, how large, and is it up to date?"),

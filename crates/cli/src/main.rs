@@ -93,6 +93,7 @@ fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
         Some(Command::Info(args)) => commands::info::run(args, global, terminal),
         Some(Command::Tree(args)) => commands::tree::run(args, global, terminal),
         Some(Command::Search(args)) => commands::search::run(args, global, terminal),
+        Some(Command::Usage(args)) => commands::usage::run(args, global, terminal),
         Some(Command::Index(args)) => commands::index::run(args, global, terminal),
         Some(Command::Show(args)) => commands::show::run(args, global, terminal),
         Some(Command::Export(args)) => commands::export::run(args, global, terminal),

@@ -5,6 +5,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use rethread_store::{FileStat, SessionFile, read_at};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The number of bytes at the beginning, and before the end, that are compared.
@@ -15,7 +16,7 @@ const WINDOW: u64 = 8 << 10;
 const TICK: Duration = Duration::from_millis(100);
 
 /// The state of a log file that was read up to an offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     /// The number of bytes that were read.
     pub(crate) end: u64,

@@ -13,6 +13,7 @@ mod state;
 mod sync;
 mod texts;
 mod tokens;
+mod usage_cache;
 
 pub use catalogue::Level;
 pub use error::IndexError;
@@ -22,3 +23,4 @@ pub use query::{
 };
 pub use search::{IsProject, LogScanner, ScannedLog, SearchError, SearchOptions, search_scanned};
 pub use sync::{Describe, SyncOptions, SyncReport};
+pub use usage_cache::{LoadedUsage, LogLedger, read_usage};

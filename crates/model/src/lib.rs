@@ -99,7 +99,11 @@ pub use transcript::{
     VisibleThinking, Visit,
 };
 pub use tree::{Link, Tree};
-pub use usage::Usage;
+pub use usage::{
+    BillingTerms, Cost, LogUsage, LongPrompt, MicroDollars, Price, PriceError, PriceList, Receipt,
+    RecordedUsage, ResponseKey, ResponseRecord, Usage, UsageAmount, UsageBlock, UsageGroup, UsageGrouping,
+    UsageKey, UsageLedger, UsageReport, UsageRow, UsageSource, receipts,
+};
 pub use view::{
     BlockView, EntrySource, MessageKind, MessageView, NoteView, Reader, ResultPart, TranscriptItem,
     beginning, describe_media, main_argument,

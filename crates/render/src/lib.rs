@@ -37,6 +37,7 @@ mod repair;
 mod search;
 mod show;
 mod tree;
+mod usage;
 
 pub use call_summary::{CallOutcome, CallSummary};
 pub use check::{verdict, write_check};
@@ -64,3 +65,7 @@ pub use text::{
     truncate,
 };
 pub use tree::write_tree;
+pub use usage::{
+    ReceiptLineRow, UsageCostRow, UsageGroupRow, UsageLabel, UsageReceiptRow, UsageTotalRow, format_block,
+    format_cost, usage_key_text, usage_notes, write_usage_report,
+};

@@ -144,6 +144,7 @@ mod search;
 mod session;
 mod titles;
 mod transcript;
+mod usage;
 
 pub use builder::LibraryBuilder;
 pub use catalog::Catalog;
@@ -167,6 +168,7 @@ pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent};
 pub use transcript::{
     LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
 };
+pub use usage::{DropReason, ExplainedReceipt, LibraryUsage, ReceiptRow, UsageFilter};
 
 #[doc(inline)]
 pub use rethread_edit::{
@@ -183,16 +185,18 @@ pub use rethread_index::{
 pub use rethread_log::{BlockKind, Json};
 #[doc(inline)]
 pub use rethread_model::{
-    BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom,
-    EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, InventoryDefect, LinkCounts, ListedSubagent,
-    LogSummary, MatchQuality, MessageCounts, MessageEvent, MessageKey, MessageKind, MessageNo, MessagePlace,
-    MessageView, NodeId, NoteEvent, NoteView, OriginKind, OutlineEntry, PartEvent, Path, PathStatus,
-    PathSummary, Preview, PreviewSummary, ReadWholeResult, Reader, Refusal, ResultEvent, ResultPart,
-    SearchResults, Session, SessionHits, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionOverview,
-    SessionSummary, Severity, SiblingPath, Snippet, StepId, StepStream, SubagentEvent, SubagentNo,
-    TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
-    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage,
-    VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
+    BillingTerms, BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client,
+    ContinuedFrom, Cost, EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, InventoryDefect,
+    LinkCounts, ListedSubagent, LogSummary, LogUsage, MatchQuality, MessageCounts, MessageEvent, MessageKey,
+    MessageKind, MessageNo, MessagePlace, MessageView, MicroDollars, NodeId, NoteEvent, NoteView, OriginKind,
+    OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview, PreviewSummary, Price, PriceError,
+    PriceList, ReadWholeResult, Reader, Receipt, Refusal, ResultEvent, ResultPart, SearchResults, Session,
+    SessionHits, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionOverview, SessionSummary,
+    Severity, SiblingPath, Snippet, StepId, StepStream, SubagentEvent, SubagentNo, TextSource, Time, Title,
+    TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
+    TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount, UsageBlock,
+    UsageGroup, UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent,
+    VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
 };
 #[doc(inline)]
 pub use rethread_render::Format;

@@ -243,7 +243,7 @@ fn describe(file: &SessionFile, session: &Session) -> LogSummary {
 }
 
 /// Returns whether a project is meant by a name: a directory, or a part of one.
-fn is_project(project: &str, wanted: &str) -> bool {
+pub(crate) fn is_project(project: &str, wanted: &str) -> bool {
     let wanted = project_dir_name(wanted.trim_end_matches('/')).to_lowercase();
     project_dir_name(project).to_lowercase().contains(&wanted)
 }

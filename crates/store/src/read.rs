@@ -184,6 +184,20 @@ pub fn scan_range(
     for_each_piece(&mut source, range.end.saturating_sub(range.start), |piece| scanner.scan(piece, sink))
 }
 
+/// Reads a part of an open log like [`scan_range`], but parses only the lines that contain a text.
+pub fn scan_lines_with(
+    file: &File,
+    range: Range<u64>,
+    scanner: &mut Scanner,
+    text: &[u8],
+    sink: &mut impl Sink,
+) -> io::Result<u64> {
+    let finder = memchr::memmem::Finder::new(text);
+    let mut source = PositionedFile { file, at: range.start };
+    let bytes = range.end.saturating_sub(range.start);
+    for_each_piece(&mut source, bytes, |piece| scanner.scan_lines_with(&finder, piece, sink))
+}
+
 /// Returns the offset after the last newline among the first `len` bytes of a file.
 pub fn end_of_last_line(file: &File, len: u64) -> io::Result<u64> {
     const STEP: u64 = 16 << 10;

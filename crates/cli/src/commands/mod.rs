@@ -16,6 +16,7 @@ pub(crate) mod search;
 pub(crate) mod secrets;
 pub(crate) mod show;
 pub(crate) mod tree;
+pub(crate) mod usage;
 pub(crate) mod util;
 
 use std::ffi::OsStr;
