@@ -168,7 +168,10 @@ pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent};
 pub use transcript::{
     LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
 };
-pub use usage::{DropReason, ExplainedReceipt, LibraryUsage, ReceiptRow, UsageFilter};
+pub use usage::{
+    DifferenceCause, DropReason, ExplainedReceipt, ForeignTotals, LibraryUsage, ReceiptRow, UsageComparison,
+    UsageDifference, UsageFilter,
+};
 
 #[doc(inline)]
 pub use rethread_edit::{

@@ -1,5 +1,6 @@
 //! `usage`: tokens and cost, each response of the API once.
 
+mod compare;
 mod explain;
 mod prices;
 mod statusline;
@@ -83,6 +84,10 @@ pub(crate) struct UsageArgs {
     #[arg(long)]
     explain: bool,
 
+    /// Compare with the output of `ccusage daily --json`, and explain each difference
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sessions", "since", "until", "last", "project", "model", "explain"])]
+    compare: Option<PathBuf>,
+
     /// Read all logs and neither use nor update what is remembered of them
     #[arg(long)]
     no_index: bool,
@@ -159,6 +164,9 @@ pub(crate) fn run(
         terminal.warn(&Failure::new(unreadable(path, error)));
     }
     let receipts = usage.receipts(&prices, &filter);
+    if let Some(file) = &args.compare {
+        return compare::run(file, &usage, &receipts, args.limit, global, terminal);
+    }
     let report = UsageReport::new(&receipts, args.by.into(), &zone);
     if args.explain {
         return explain::run(

@@ -1,7 +1,7 @@
 //! The responses that one log records.
 
 use rethread_log::{Defect, Entry, Line, Sink};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -70,6 +70,9 @@ pub struct UsageLedger {
     /// The responses by key. Short ids have an entry for the id alone, which leads to the key.
     #[serde(skip)]
     index: FxHashMap<(ResponseKey, UsageSource), u32>,
+    /// The tool calls that are known, by response.
+    #[serde(skip)]
+    calls: FxHashSet<(u32, u32)>,
     /// The times that are part of the keys of short ids, by the hash of the id.
     short_ids: FxHashMap<u64, Option<Time>>,
 }
@@ -104,6 +107,7 @@ impl From<StoredLedger> for UsageLedger {
             synthetic,
             short_ids,
             index: FxHashMap::default(),
+            calls: FxHashSet::default(),
         }
     }
 }
@@ -124,6 +128,10 @@ impl UsageLedger {
         if self.index.len() < self.responses.len() {
             let entry = |(at, record): (usize, &ResponseRecord)| ((record.key, record.source), at as u32);
             self.index = self.responses.iter().enumerate().map(entry).collect();
+            let calls = |(at, record): (u32, &ResponseRecord)| -> Vec<(u32, u32)> {
+                record.tools.iter().map(|(id, _)| (at, *id)).collect()
+            };
+            self.calls = (0..).zip(&self.responses).flat_map(calls).collect();
         }
         self.rows += 1;
         self.last = self.last.max(row.time);
@@ -162,7 +170,7 @@ impl UsageLedger {
         }
         for (id, tool) in &row.tools {
             let id = xxh3_64(id) as u32;
-            if record.tools.iter().all(|(known, _)| *known != id) {
+            if self.calls.insert((at, id)) {
                 record.tools.push((id, self.names.count(tool)));
             }
         }

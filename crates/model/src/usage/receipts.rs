@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustc_hash::FxHashMap;
 
-use super::{Cost, MicroDollars, PriceList, ResponseKey, ResponseRecord, UsageLedger, UsageSource};
+use super::{Cost, MicroDollars, PriceList, ResponseKey, ResponseRecord, Usage, UsageLedger, UsageSource};
 use crate::id::Time;
 use crate::summary::SessionId;
 
@@ -97,9 +97,13 @@ pub fn receipts<'l>(logs: &'l [LogUsage], prices: &PriceList) -> Vec<Receipt<'l>
         let price = by_model
             .entry((receipt.counted_log.ledger.model(receipt.counted), day))
             .or_insert_with_key(|(model, _)| prices.find(model, receipt.time));
-        receipt.price = price
-            .as_ref()
-            .and_then(|price| price.cost(&receipt.counted.recorded.usage, receipt.counted.terms));
+        let usage = receipt.counted.recorded.usage;
+        receipt.price = match price {
+            // Nothing costs nothing, whatever the price.
+            _ if usage == Usage::default() => Some(MicroDollars(0)),
+            Some(price) => price.cost(&usage, receipt.counted.terms),
+            None => None,
+        };
         found.push(receipt);
     }
     found.sort_by_key(|receipt| (receipt.time.is_none(), receipt.time, receipt.key));

@@ -37,6 +37,8 @@ pub struct UsageRow<'a> {
     pub line: u32,
     /// The usage.
     pub recorded: RecordedUsage,
+    /// The usage as it is written.
+    pub usage_json: Json<'a>,
     /// What changes its price.
     pub terms: BillingTerms,
     /// `message.id`, if there is one.
@@ -85,6 +87,7 @@ impl<'a> UsageRow<'a> {
             source: UsageSource::Answer,
             line: entry.line,
             recorded: RecordedUsage::default(),
+            usage_json: Json::new(b"null"),
             terms: BillingTerms::default(),
             message_id: None,
             uuid: string(Key::Uuid).map(Uid::new),
@@ -165,6 +168,7 @@ impl<'a> UsageRow<'a> {
 
     fn set_usage(&mut self, usage: Json<'a>, is_final: bool) -> Option<()> {
         self.recorded = RecordedUsage { usage: Usage::parse(usage)?, is_final };
+        self.usage_json = usage;
         usage.for_each_member(|key, value| match (key, value.raw_string()) {
             (b"speed", Some(b"fast")) => self.terms.is_fast = true,
             (b"inference_geo", Some(b"us")) => self.terms.is_us = true,

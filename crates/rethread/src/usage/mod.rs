@@ -1,5 +1,6 @@
 //! The usage of a library: every response of the API once.
 
+mod compare;
 mod explain;
 
 use std::io;
@@ -9,6 +10,7 @@ use rethread_index::{LoadedUsage, LogLedger, read_usage};
 use rethread_model::{LogUsage, PriceList, Receipt, SessionId, Time, receipts};
 use rethread_store::{SessionFile, project_dir_name};
 
+pub use compare::{DifferenceCause, ForeignTotals, UsageComparison, UsageDifference};
 pub use explain::{DropReason, ExplainedReceipt, ReceiptRow};
 
 use crate::library::{Library, LogSource};
