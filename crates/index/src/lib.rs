@@ -1,10 +1,12 @@
 //! A cache of what session logs contain.
 
 mod catalogue;
+mod checksum;
 mod error;
 mod extract;
 mod fingerprint;
 mod index;
+mod known_summaries;
 mod matcher;
 mod names;
 mod query;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
+pub(crate) use read::decode_summary;
 pub(crate) use rows::{CallResult, CallRow, FileRow, FindingRow, LogRows, MessageRow, ReadPosition};
 use rusqlite::{Connection, OpenFlags};
 
@@ -121,7 +122,7 @@ impl Catalogue {
     }
 }
 
-fn path_to_blob(path: &Path) -> &[u8] {
+pub(crate) fn path_to_blob(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
