@@ -115,6 +115,11 @@ impl Catalogue {
         Ok(catalogue.is_current()?.then_some(catalogue))
     }
 
+    /// Returns the connection, for queries of the user.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.db
+    }
+
     /// Returns whether the file is a catalogue of this version.
     fn is_current(&self) -> Result<bool, IndexError> {
         let pragma = |name: &str| self.db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
