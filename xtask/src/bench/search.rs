@@ -79,19 +79,25 @@ impl SearchBench {
             fs::rename(&part, &home)?;
         }
         let log_bytes = size_of(&projects);
-        let program = |name: &str, package: &str| match cargo_program(dir, name, package) {
-            Ok(program) => Some(program),
-            Err(error) => {
-                println!("| {package} | - | it cannot be installed: {error} | - | - |");
-                None
-            }
-        };
+        let program =
+            |name: &str, package: &str, options: &[&str]| match cargo_program(dir, name, package, options) {
+                Ok(program) => Some(program),
+                Err(error) => {
+                    println!("| {package} | - | it cannot be installed: {error} | - | - |");
+                    None
+                }
+            };
         Ok(Self {
             rethread: rethread.to_owned(),
             home,
             log_bytes,
-            cv: program("cv", "clustervision"),
-            claude_history: program("claude-history", "claude-history"),
+            cv: program("cv", "clustervision", &[]),
+            claude_history: program(
+                "claude-history",
+                "claude-history",
+                // By default its build downloads a library for semantic search.
+                &["--features", "release-dynamic-ort"],
+            ),
         })
     }
 

@@ -1,11 +1,11 @@
-//! What the views mean. `docs/sql.md` and `sql --schema` are made of this.
+//! The meaning of the views. The documentation and the printed schema are made of this.
 
 /// A view that queries can read.
 #[derive(Debug, Clone, Copy)]
 pub struct SqlView {
     /// Its name.
     pub name: &'static str,
-    /// What its rows are.
+    /// A sentence about its rows.
     pub purpose: &'static str,
     /// Its columns, in order.
     pub columns: &'static [SqlColumn],
@@ -16,7 +16,7 @@ pub struct SqlView {
 pub struct SqlColumn {
     /// Its name.
     pub name: &'static str,
-    /// What it contains.
+    /// Its content.
     pub meaning: &'static str,
 }
 
@@ -74,7 +74,7 @@ pub const SQL_VIEWS: &[SqlView] = &[
         purpose: "A row for each message of a log.",
         columns: &[
             column("session", "the id of the session"),
-            column("n", "the number of the message, as in `show --at`"),
+            column("n", "the number of the message, which all outputs show"),
             column("line", "the line of its first entry"),
             column("time", "the time of its first entry"),
             column("time_ms", "the same in milliseconds since 1970"),
@@ -120,11 +120,11 @@ pub const SQL_VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "findings",
-        purpose: "A row for each finding of `check`.",
+        purpose: "A row for each finding of a check.",
         columns: &[
             column("session", "the id of the session"),
             column("line", "the line that it is about"),
-            column("kind", "the kind, as in `check --json`"),
+            column("kind", "the kind, as in JSON"),
             column("severity", "`odd` (harmless), `loses` or `refuses`"),
             column("detail", "what it is about"),
             column("log", "the number of the log"),

@@ -22,7 +22,7 @@ const FORBIDDEN_FUNCTIONS: [&str; 5] =
 /// Table-valued functions that read only their arguments.
 const TABLE_FUNCTIONS: [&str; 2] = ["json_each", "json_tree"];
 
-/// What keeps a query from doing anything but reading the views, and tells what it tried.
+/// Keeps a query from doing anything but reading the views, and records what it tried.
 pub(super) struct Guard {
     readable: Arc<ReadableTables>,
     denied: Arc<Mutex<Option<String>>>,
