@@ -138,6 +138,7 @@ pub(crate) enum Command {
     Clean(commands::clean::CleanArgs),
     Secrets(commands::secrets::SecretsArgs),
     Usage(commands::usage::UsageArgs),
+    Sql(commands::sql::SqlArgs),
     Index(commands::index::IndexArgs),
     Util(commands::util::UtilArgs),
 }

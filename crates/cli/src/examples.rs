@@ -167,6 +167,17 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "sql",
+        &[
+            example("rethread --demo sql 'select title, turns from sessions'", "a table"),
+            example(
+                "rethread --demo sql --json 'select tool, count(*) from tool_calls group by 1'",
+                "for scripts: an object for each row",
+            ),
+            example("rethread --demo sql --schema", "what can be queried"),
+        ],
+    ),
+    (
         "index",
         &[
             example("rethread --demo index", "where is it, how large, and is it up to date?"),

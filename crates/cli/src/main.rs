@@ -95,6 +95,7 @@ fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
         Some(Command::Search(args)) => commands::search::run(args, global, terminal),
         Some(Command::Usage(args)) => commands::usage::run(args, global, terminal),
         Some(Command::Index(args)) => commands::index::run(args, global, terminal),
+        Some(Command::Sql(args)) => commands::sql::run(args, global, terminal),
         Some(Command::Show(args)) => commands::show::run(args, global, terminal),
         Some(Command::Export(args)) => commands::export::run(args, global, terminal),
         Some(Command::Resume(args)) => commands::resume::run(args, global, terminal),

@@ -1,14 +1,17 @@
 //! A cache of what session logs contain.
 
 mod catalogue;
+mod checksum;
 mod error;
 mod extract;
 mod fingerprint;
 mod index;
+mod known_summaries;
 mod matcher;
 mod names;
 mod query;
 mod search;
+mod sql;
 mod state;
 mod sync;
 mod texts;
@@ -22,5 +25,6 @@ pub use query::{
     FieldValue, Filters, MessagePlaces, Query, QueryError, QueryErrorKind, QuerySyntax, TextSources,
 };
 pub use search::{IsProject, LogScanner, ScannedLog, SearchError, SearchOptions, search_scanned};
+pub use sql::{SQL_VIEWS, SqlColumn, SqlError, SqlView};
 pub use sync::{Describe, SyncOptions, SyncReport};
 pub use usage_cache::{LoadedUsage, LogLedger, read_usage};

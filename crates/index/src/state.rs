@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rethread_log::Scanner;
 use rethread_model::{FactsBuilder, Session};
 use rethread_store::{FileStat, SessionFile, end_of_last_line, scan_range};
-use xxhash_rust::xxh3::xxh3_64;
 
+use crate::checksum::{CHECKSUM, add_checksum, without_checksum};
 use crate::fingerprint::Fingerprint;
 
 /// A log that was read up to a line end.
@@ -21,9 +21,6 @@ pub(crate) struct LogState {
 /// The compression of states: the fastest one.
 const ZSTD_LEVEL: i32 = 1;
 
-/// The size of a checksum before a stored state.
-const CHECKSUM: usize = 8;
-
 impl LogState {
     /// Returns the offset up to which the log was read.
     pub(crate) fn position(&self) -> u64 {
@@ -35,18 +32,13 @@ impl LogState {
         let plain = postcard::to_stdvec(&(&self.scanner, &self.builder)).map_err(io::Error::other)?;
         let mut stored = vec![0; CHECKSUM];
         zstd::stream::copy_encode(&plain[..], &mut stored, ZSTD_LEVEL)?;
-        let checksum = xxh3_64(&stored[CHECKSUM..]);
-        stored[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        add_checksum(&mut stored);
         Ok(stored)
     }
 
     /// Reads a stored state; returns `None` if it is damaged.
     pub(crate) fn decode(stored: &[u8]) -> Option<Self> {
-        let (checksum, compressed) = stored.split_at_checked(CHECKSUM)?;
-        if xxh3_64(compressed).to_le_bytes() != checksum {
-            return None;
-        }
-        let plain = zstd::stream::decode_all(compressed).ok()?;
+        let plain = zstd::stream::decode_all(without_checksum(stored)?).ok()?;
         let (scanner, builder) = postcard::from_bytes(&plain).ok()?;
         Some(Self { scanner, builder })
     }

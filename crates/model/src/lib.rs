@@ -45,6 +45,7 @@ mod preview;
 mod reminders;
 mod search_results;
 mod search_text;
+mod sql_rows;
 mod step_sequence;
 mod step_stream;
 mod summary;
@@ -86,6 +87,7 @@ pub use search_text::{
     EntryTexts, MessageKey, MessagePlace, SearchText, TextSource, entry_block_text, entry_texts,
 };
 pub use session::{BranchPoint, Path, Session};
+pub use sql_rows::{SqlRowWriter, SqlValue};
 pub use step_sequence::{ItemHeader, StepItems};
 pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};
 pub use steps::{Step, StepKind};

@@ -36,6 +36,7 @@ mod preview;
 mod repair;
 mod search;
 mod show;
+mod sql;
 mod tree;
 mod usage;
 
@@ -56,10 +57,12 @@ pub use repair::{write_repair, write_repair_summary};
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, HitRow,
     IndexStatusRow, InventoryRow, MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, ResumeRow,
-    SearchRow, SecretRow, SessionRow, SubagentRow, TokenSources, TotalRow, TranscriptRow,
+    SearchRow, SecretRow, SessionRow, SqlJsonRow, SubagentRow, TokenSources, TotalRow, TranscriptRow,
+    distinct_names,
 };
 pub use search::{snippet_chars, write_search};
 pub use show::{NextStep, ShowOptions, ToolDetail, conversation_lines, write_conversation};
+pub use sql::{SqlCsv, SqlTable};
 pub use text::{
     DisplayOptions, Style, escape, format_ago, format_bytes, format_count, plural, shell_word, text_width,
     truncate,

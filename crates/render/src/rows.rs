@@ -7,11 +7,13 @@ use std::path::Path;
 use rethread_edit::{CleanWarning, Cleaned, RedactionCounts, Repaired, Secret};
 use rethread_model::{
     BlockView, EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, MessageNo, MessageView, NoteView,
-    PathSummary, SearchResults, SessionHits, SessionId, SessionInfo, SessionSummary, Time, TitleSource,
-    Usage,
+    PathSummary, SearchResults, SessionHits, SessionId, SessionInfo, SessionSummary, SqlValue, Time,
+    TitleSource, Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use crate::sql::hex;
 
 /// One session of a listing, as `ls --json` prints it.
 #[derive(Debug, Clone, Serialize)]
@@ -648,4 +650,44 @@ pub struct IndexStatusRow<'a> {
     pub stale: u64,
     pub deleted: u64,
     pub keeps_deleted: bool,
+}
+/// A row of a query in SQL. Its fields are the columns; of columns with the same name, later ones get a number. Bytes are
+/// hexadecimal.
+pub struct SqlJsonRow<'v> {
+    /// The names of the columns.
+    pub names: &'v [String],
+    /// Their values.
+    pub values: &'v [SqlValue<'v>],
+}
+
+impl Serialize for SqlJsonRow<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = serializer.serialize_map(Some(self.names.len()))?;
+        for (name, value) in self.names.iter().zip(self.values) {
+            match value {
+                SqlValue::Null => map.serialize_entry(name, &())?,
+                SqlValue::Integer(number) => map.serialize_entry(name, number)?,
+                SqlValue::Real(number) => map.serialize_entry(name, number)?,
+                SqlValue::Text(text) => map.serialize_entry(name, text)?,
+                SqlValue::Blob(bytes) => map.serialize_entry(name, &hex(bytes))?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// Makes the names of columns distinct: a name that occurs again gets a number.
+pub fn distinct_names(names: &[String]) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let mut candidate = name.clone();
+        let mut n = 2;
+        while distinct.contains(&candidate) {
+            candidate = format!("{name}_{n}");
+            n += 1;
+        }
+        distinct.push(candidate);
+    }
+    distinct
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rethread_model::SessionSummary;
+use rustc_hash::FxHashMap;
 
 use crate::library::{Library, LogSource};
-use crate::ls::{HIDDEN_KINDS, LsOptions, is_of_other_project};
+use crate::ls::{HIDDEN_KINDS, LsOptions, is_of_other_project, resume_dir_in_sidecar};
 
 /// The logs of some projects, newest first, with their sizes and times. None of them has been read.
 #[derive(Debug, Clone)]
@@ -16,6 +18,10 @@ pub struct Catalog {
     pub logs: Vec<LogSource>,
     cwd: Option<PathBuf>,
     live: BTreeSet<String>,
+    library: Library,
+    /// The summaries that the index has and that were not requested yet, by the path of the log; `None` before the first
+    /// request.
+    known: Arc<Mutex<Option<FxHashMap<PathBuf, SessionSummary>>>>,
 }
 
 impl Library {
@@ -33,7 +39,8 @@ impl Library {
             b.file.modified.cmp(&a.file.modified).then_with(|| a.file.path.cmp(&b.file.path))
         });
         let live = self.store.live_clients().into_keys().collect();
-        Catalog { logs, cwd: options.cwd.clone(), live }
+        let (cwd, library) = (options.cwd.clone(), self.clone());
+        Catalog { logs, cwd, live, library, known: Arc::default() }
     }
 
     fn session_logs_in_scope(&self, options: &LsOptions) -> Vec<LogSource> {
@@ -51,7 +58,7 @@ impl Library {
 }
 
 impl Catalog {
-    /// Reads the summary of a log of this catalog. Returns `None` if a listing leaves it out: the log of a subagent, a
+    /// Returns the summary of a log of this catalog, from the index or from the log. Returns `None` if a listing leaves it out: the log of a subagent, a
     /// headless run or a file without a conversation, or one of another directory whose project has the same name.
     ///
     /// Reading needs memory for the facts of the session, not for its texts. A title in another file is ignored.
@@ -65,11 +72,30 @@ impl Catalog {
     /// # Ok::<(), rethread::Error>(())
     /// ```
     pub fn summary(&self, log: &LogSource) -> Result<Option<SessionSummary>, crate::Error> {
-        let _turn = log.lock_if_large();
-        let mut summary = log.summary()?;
+        let mut summary = match self.take_known(log) {
+            Some(summary) => summary,
+            None => {
+                let _turn = log.lock_if_large();
+                log.summary()?
+            }
+        };
         summary.is_live = self.live.contains(&log.file.id);
+        summary.resume_dir = summary.resume_dir.or_else(|| resume_dir_in_sidecar(&log.file));
         log.add_origin_to(&mut summary);
         let is_other = self.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd));
         Ok((!is_other && !HIDDEN_KINDS.contains(&summary.kind)).then_some(summary))
+    }
+
+    /// Takes the summary that the index has of a log. The first call reads those of all logs.
+    fn take_known(&self, log: &LogSource) -> Option<SessionSummary> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_with(|| self.known_summaries()).remove(&log.file.path)
+    }
+
+    fn known_summaries(&self) -> FxHashMap<PathBuf, SessionSummary> {
+        let known = self.library.known_summaries(&self.logs).into_iter().flatten();
+        // Like a summary that was read, it was not checked.
+        let unchecked = known.map(|known| SessionSummary { severity: None, ..known.summary });
+        unchecked.map(|summary| (summary.path.clone(), summary)).collect()
     }
 }

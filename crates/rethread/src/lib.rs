@@ -142,6 +142,7 @@ mod progress;
 mod repair;
 mod search;
 mod session;
+mod sql;
 mod titles;
 mod transcript;
 mod usage;
@@ -165,6 +166,7 @@ pub use progress::Progress;
 pub use repair::{RepairDestination, RepairError};
 pub use search::{SearchLimits, SearchOutcome};
 pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent};
+pub use sql::SqlOutcome;
 pub use transcript::{
     LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
 };
@@ -182,7 +184,8 @@ pub use rethread_edit::{
 #[doc(inline)]
 pub use rethread_index::{
     FieldValue, Filters, Index, IndexError, IndexStatus, Level as IndexLevel, MessagePlaces, Query,
-    QueryError, QueryErrorKind, QuerySyntax, SyncReport, TextSources,
+    QueryError, QueryErrorKind, QuerySyntax, SQL_VIEWS, SqlColumn, SqlError, SqlView, SyncReport,
+    TextSources,
 };
 #[doc(inline)]
 pub use rethread_log::{BlockKind, Json};
@@ -195,10 +198,10 @@ pub use rethread_model::{
     OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview, PreviewSummary, Price, PriceError,
     PriceList, ReadWholeResult, Reader, Receipt, Refusal, ResultEvent, ResultPart, SearchResults, Session,
     SessionHits, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionOverview, SessionSummary,
-    Severity, SiblingPath, Snippet, StepId, StepStream, SubagentEvent, SubagentNo, TextSource, Time, Title,
-    TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
-    TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount, UsageBlock,
-    UsageGroup, UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent,
+    Severity, SiblingPath, Snippet, SqlRowWriter, SqlValue, StepId, StepStream, SubagentEvent, SubagentNo,
+    TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
+    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount,
+    UsageBlock, UsageGroup, UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent,
     VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
 };
 #[doc(inline)]

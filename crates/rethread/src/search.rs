@@ -8,12 +8,12 @@ use rethread_index::{
     Index, IndexError, IndexStatus, Level, LogScanner, Query, QueryError, ScannedLog, SearchError,
     SyncOptions, SyncReport, search_scanned,
 };
-use rethread_model::{LogSummary, SearchResults, Session, TitleSource};
+use rethread_model::{LogSummary, SearchResults, Session};
 use rethread_store::{SessionFile, project_dir_name};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::library::{Library, LogSource};
-use crate::ls::{severity_of, summarise};
+use crate::ls::{describe, severity_of};
 
 /// Options of [`Library::search`].
 ///
@@ -143,7 +143,7 @@ impl Library {
                 level,
                 is_complete,
                 waits,
-                describe: &describe,
+                describe: &describe_for_index,
                 progress: &|file| self.progress.report(&LogSource::from(file.clone())),
             },
         )
@@ -157,7 +157,7 @@ impl Library {
         index: Option<&Index>,
         outcome: &mut SearchOutcome,
     ) -> Vec<ScannedLog> {
-        let scanner = LogScanner::new(query, &describe, &is_project);
+        let scanner = LogScanner::new(query, &describe_for_index, &is_project);
         let scan = |file: &&SessionFile| {
             let scanned = match index.filter(|_| !query.has_patterns()) {
                 Some(index) => scanner.scan_tail(index, file),
@@ -229,17 +229,10 @@ pub(crate) fn index_of(roots: &[PathBuf], cache_dir: &Path) -> Index {
 }
 
 /// Summarises a log for the index.
-fn describe(file: &SessionFile, session: &Session) -> LogSummary {
-    let source = LogSource::from(file.clone());
-    let summary = summarise(session, &source, file.bytes);
-    LogSummary {
-        project: summary.project().into_owned(),
-        severity: severity_of(session),
-        other_titles: session.facts.summaries.clone(),
-        accepts_title: summary.title.source >= TitleSource::FirstPrompt
-            && !session.facts.locations.is_empty(),
-        summary,
-    }
+fn describe_for_index(file: &SessionFile, session: &Session) -> LogSummary {
+    let mut known = describe(session, &LogSource::from(file.clone()), file.bytes);
+    known.summary.severity = Some(severity_of(session));
+    known
 }
 
 /// Returns whether a project is meant by a name: a directory, or a part of one.

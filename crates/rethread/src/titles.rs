@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
-use rethread_model::{Facts, Title, TitleSource, Uid, heading, title};
+use rethread_model::{Facts, LogSummary, SessionSummary, Title, TitleSource, Uid, heading, title};
 use rethread_store::{SessionFile, find_uuids, log_contains, read_facts};
 use rustc_hash::FxHashMap;
 
@@ -28,6 +28,16 @@ impl TitleInFile {
         let title = title(facts, None);
         let open = title.source >= TitleSource::FirstPrompt && !facts.locations.is_empty();
         Self { file: file.clone(), title, summaries: facts.summaries.clone(), accepts_summary: open }
+    }
+
+    /// Returns the title of a log that was summarised, and the summary.
+    pub(crate) fn of_summary(known: LogSummary, file: &SessionFile) -> (Self, SessionSummary) {
+        let LogSummary { mut summary, other_titles, accepts_title, .. } = known;
+        let none = Title { text: String::new(), source: TitleSource::None };
+        let title = std::mem::replace(&mut summary.title, none);
+        let titled =
+            Self { file: file.clone(), title, summaries: other_titles, accepts_summary: accepts_title };
+        (titled, summary)
     }
 
     fn dir(&self) -> PathBuf {

@@ -52,6 +52,14 @@ pub(crate) struct LsArgs {
     #[arg(long)]
     branches: bool,
 
+    /// Only sessions whose last git branch is NAME
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+
+    /// Only sessions in which a model with this in its name answered
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+
     /// List only the first N sessions; 0 lists all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
     limit: usize,
@@ -91,6 +99,8 @@ pub(crate) fn run(
     options.projects.clone_from(&args.projects);
     options.since = time(&args.since)?;
     options.until = time(&args.until)?;
+    options.git_branch.clone_from(&args.branch);
+    options.model.clone_from(&args.model);
     options.limit = Some(args.limit).filter(|&limit| limit > 0);
     let is_scoped = !args.all && args.projects.is_empty();
     let scope = if is_scoped { SessionScope::here(&library) } else { SessionScope::all() };

@@ -15,6 +15,7 @@ pub(crate) mod resume;
 pub(crate) mod search;
 pub(crate) mod secrets;
 pub(crate) mod show;
+pub(crate) mod sql;
 pub(crate) mod tree;
 pub(crate) mod usage;
 pub(crate) mod util;

@@ -346,7 +346,7 @@ pub(crate) fn query_failure(error: &QueryError) -> Failure {
 }
 
 /// Returns the part of a query around a range, and a line that points at it.
-fn point_at(query: &str, span: &std::ops::Range<usize>) -> (String, String) {
+pub(crate) fn point_at(query: &str, span: &std::ops::Range<usize>) -> (String, String) {
     let clean = |text: &str| text.replace(|c: char| c.is_control(), " ");
     let before: Vec<char> = clean(&query[..span.start]).chars().collect();
     let skipped = before.len().saturating_sub(MAX_QUERY / 2);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
+pub(crate) use read::decode_summary;
 pub(crate) use rows::{CallResult, CallRow, FileRow, FindingRow, LogRows, MessageRow, ReadPosition};
 use rusqlite::{Connection, OpenFlags};
 
@@ -114,6 +115,11 @@ impl Catalogue {
         Ok(catalogue.is_current()?.then_some(catalogue))
     }
 
+    /// Returns the connection, for queries of the user.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.db
+    }
+
     /// Returns whether the file is a catalogue of this version.
     fn is_current(&self) -> Result<bool, IndexError> {
         let pragma = |name: &str| self.db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
@@ -121,7 +127,7 @@ impl Catalogue {
     }
 }
 
-fn path_to_blob(path: &Path) -> &[u8] {
+pub(crate) fn path_to_blob(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 

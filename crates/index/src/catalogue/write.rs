@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use rethread_model::LogSummary;
+use rethread_model::{LogSummary, Severity};
 use rusqlite::params;
 
 use super::schema::TABLES_OF_LOGS;
 use super::{Catalogue, Level, LogId, LogRows, ReadPosition, path_to_blob};
+use crate::checksum::{CHECKSUM, add_checksum};
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
 
@@ -132,12 +133,13 @@ impl Catalogue {
 
     /// Stores the summary of a log.
     pub(crate) fn set_summary(&self, log: LogId, summary: &LogSummary) -> Result<()> {
-        let bytes =
-            postcard::to_stdvec(summary).map_err(|_| IndexError::Damaged("a summary cannot be stored"))?;
+        let mut stored = postcard::to_extend(summary, vec![0; CHECKSUM])
+            .map_err(|_| IndexError::Damaged("a summary cannot be stored"))?;
+        add_checksum(&mut stored);
         let mut insert =
             self.db.prepare_cached("INSERT OR REPLACE INTO summaries (log, summary) VALUES (?, ?)")?;
-        insert.execute(params![log.0, bytes])?;
-        let LogSummary { summary, project, severity, .. } = summary;
+        insert.execute(params![log.0, stored])?;
+        let LogSummary { summary, project, .. } = summary;
         let mut insert = self.db.prepare_cached(
             "INSERT OR REPLACE INTO session_rows (log, title, title_source, kind, project, cwd, git_branch,
                 first_prompt, created, modified, bytes, entries, messages, turns, tool_calls, paths, compactions,
@@ -165,7 +167,7 @@ impl Catalogue {
             count(summary.compactions),
             count(summary.subagents),
             count(summary.defects),
-            severity.name(),
+            summary.severity.map(Severity::name),
             summary.models.join(", "),
             summary.versions.join(", "),
         ])?;
