@@ -3,14 +3,19 @@
 mod catalogue;
 mod error;
 mod extract;
+mod fail_point;
 mod fingerprint;
 mod index;
+#[cfg(test)]
+mod laws;
 mod matcher;
 mod names;
 mod query;
 mod search;
+mod snapshot;
 mod state;
 mod sync;
+mod text_files;
 mod texts;
 mod tokens;
 mod usage_cache;
@@ -22,5 +27,6 @@ pub use query::{
     FieldValue, Filters, MessagePlaces, Query, QueryError, QueryErrorKind, QuerySyntax, TextSources,
 };
 pub use search::{IsProject, LogScanner, ScannedLog, SearchError, SearchOptions, search_scanned};
+pub use snapshot::IndexSnapshot;
 pub use sync::{Describe, SyncOptions, SyncReport};
 pub use usage_cache::{LoadedUsage, LogLedger, read_usage};

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use rethread_log::Scanner;
 use rethread_model::{FactsBuilder, Session};
@@ -67,13 +68,24 @@ pub(crate) struct ReadLog {
     pub(crate) end_of_entries: u64,
     /// Identifies what was read.
     pub(crate) print: Fingerprint,
+    /// The properties of the file just before it was read.
+    stat: FileStat,
     /// The number of bytes that were read.
     pub(crate) bytes_read: u64,
+}
+
+impl ReadLog {
+    /// Returns the file as it was when it was read, which may be later than it was found.
+    pub(crate) fn as_read(&self, source: &SessionFile) -> SessionFile {
+        let FileStat { bytes, modified, inode } = self.stat;
+        SessionFile { bytes, modified, inode, ..source.clone() }
+    }
 }
 
 /// Reads a log from a state to its end.
 pub(crate) fn read_log(source: &SessionFile, from: LogState) -> io::Result<ReadLog> {
     let file = source.open()?;
+    let checked = SystemTime::now();
     let stat = FileStat::from_metadata(&file.metadata()?);
     let LogState { mut scanner, mut builder } = from;
     let start = scanner.offset();
@@ -85,12 +97,12 @@ pub(crate) fn read_log(source: &SessionFile, from: LogState) -> io::Result<ReadL
     let LogState { mut scanner, mut builder } = state;
     scan_range(&file, position..stat.bytes, &mut scanner, &mut builder)?;
     let end = scanner.offset();
-    let print = Fingerprint::new(&file, stat, end)?;
+    let print = Fingerprint::new(&file, stat, end, checked)?;
     let session = Session::new(builder.finish(scanner.lines(), scanner.bad_lines));
     let last = session.facts.locations.iter().next_back();
     let end_of_entries = last.map_or(0, |last| last.offset + u64::from(last.len)).max(position);
     let bytes_read = end - start;
-    Ok(ReadLog { file, session, state: stored, position, end_of_entries, print, bytes_read })
+    Ok(ReadLog { file, session, state: stored, position, end_of_entries, print, stat, bytes_read })
 }
 
 /// Serialises the reading of large logs, so that memory is bounded by one of them.

@@ -175,8 +175,8 @@ impl SegmentSearch<'_> {
             }
             let Some(log) = last_log.1 else { continue };
             let (block, source) = unpack(blocks[at]);
-            let is_hidden =
-                !self.scope.is_visible(log, offsets[at]) || !self.scope.filters.sources.contains(source);
+            let is_hidden = !self.scope.is_visible(log, offsets[at], source)
+                || !self.scope.filters.sources.contains(source);
             if is_hidden || !self.passes(&columns, doc, log, source) {
                 continue;
             }
