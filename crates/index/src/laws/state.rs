@@ -1,4 +1,4 @@
-//! What an index says, in a form that does not depend on how it came to be.
+//! The content of an index, in a form that does not depend on its history.
 
 use rethread_model::{SearchResults, Time};
 use rethread_store::SessionFile;
@@ -9,11 +9,14 @@ use crate::query::{Query, QuerySyntax};
 use crate::search::{LogScanner, ScannedLog, SearchError, SearchOptions, search_scanned};
 
 /// Queries that find each of the texts, by every kind of clause and filter.
-const QUERIES: [&str; 22] = [
+const QUERIES: [&str; 25] = [
     "tree branch:active",
     "working tree",
     "\"working tree\"",
     "tre* -clean",
+    "the work*",
+    "is the wor*",
+    "查点 设",
     "line",
     "parseLine",
     "server2 OR retry_count",
