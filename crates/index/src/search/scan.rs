@@ -2,9 +2,9 @@
 
 use std::io;
 
-use rethread_log::{Defect, Entry, EntryContent, Line, Scanner, Sink};
+use rethread_log::{Defect, Entry, EntryContent, Line, Sink};
 use rethread_model::{LogSummary, MessageNo, MessagePlace, NodeId, Session, TextSource, entry_texts};
-use rethread_store::{SessionFile, end_of_last_line, scan_range};
+use rethread_store::SessionFile;
 
 use super::candidates::{Candidate, MatchMasks};
 use super::is_file_meant;
@@ -101,7 +101,7 @@ impl<'s> LogScanner<'s> {
 
     fn candidates(&self, read: &ReadLog, summary: &LogSummary, from: u64) -> io::Result<Vec<Candidate>> {
         let facts = &read.session.facts;
-        let start = end_of_last_line(&read.file, from)?;
+        let start = read.line_before(from)?;
         let mut sink = MatchSink {
             scanner: self,
             session: &read.session,
@@ -110,8 +110,7 @@ impl<'s> LogScanner<'s> {
             session_time: summary.summary.modified.map(rethread_model::Time::millis),
             found: Vec::new(),
         };
-        let mut lines = Scanner::starting_at(start);
-        scan_range(&read.file, start..read.print.end, &mut lines, &mut sink)?;
+        read.scan_from(from, &mut sink)?;
         let mut found = sink.found;
         found.extend(self.title_candidate(summary));
         if !self.query.filters.files.is_empty() && !self.touches_files(read) {
