@@ -15,10 +15,10 @@ use crate::state::LogState;
 use crate::text_files;
 use crate::texts::{TextCommit, TextIndex};
 
-/// How often a snapshot is tried again because a writer has committed, or cleared the index, while it was taken.
+/// The number of times that a snapshot is tried because a writer has committed, or cleared the index, while it was taken.
 const MAX_TRIES: usize = 20;
 
-/// How often it is tried again because something seemed to be damaged, which a writer may just have removed.
+/// The number of times that it is tried again because something seemed to be damaged, which a writer may just have removed.
 const MAX_DAMAGED_TRIES: usize = 2;
 
 /// One state of the index. Later changes by other processes do not affect it.
@@ -52,7 +52,7 @@ impl std::fmt::Debug for SearchedTexts {
     }
 }
 
-/// What the index has of a log that it does not have completely.
+/// The part of a log that the index has.
 #[derive(Debug)]
 pub(crate) struct IndexedPart {
     /// The state after the last whole line that was read.
@@ -158,7 +158,7 @@ impl IndexSnapshot {
     pub(crate) fn indexed_part(&self, file: &SessionFile) -> Option<IndexedPart> {
         let row = self.rows.get(&file.path)?;
         let is_same = row.print.compare(file) != FileChange::Rewritten && !row.pending;
-        if !is_same || row.level < Some(Level::Texts) || !row.is_valid_for(file) {
+        if !is_same || !row.is_valid_for(file) {
             return None;
         }
         let state = LogState::decode(&self.catalogue().state(row.id).ok()??)?;

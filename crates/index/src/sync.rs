@@ -460,8 +460,7 @@ impl LogReader<'_> {
             state.and_then(|state| LogState::decode(&state)).filter(|state| state.position() == position);
         let read = read_log(task.file, state.unwrap_or_default()).map_err(unreadable)?;
         let summary = (self.options.describe)(&read.as_read(task.file), &read.session);
-        let text_start =
-            task.row.as_ref().filter(|row| row.level >= Some(Level::Texts)).map_or(0, |row| row.text_end);
+        let text_start = task.row.as_ref().map_or(0, |row| row.text_end);
         let rows = match self.texts {
             Some(texts) => {
                 self.add_title(texts, task, log, &summary).map_err(ReadFailure::Index)?;

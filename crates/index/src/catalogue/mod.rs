@@ -23,7 +23,8 @@ pub(crate) struct LogId(pub(crate) i64);
 pub enum Level {
     /// Its summary, and the state from which reading continues.
     Summary,
-    /// Its messages, calls and files as rows, and its texts.
+    /// Its messages, calls and files as rows, and its texts. A log that has grown loses this level until these are read,
+    /// too.
     Texts,
 }
 

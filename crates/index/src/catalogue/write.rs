@@ -46,7 +46,7 @@ impl Catalogue {
     pub(crate) fn set_position(&self, log: LogId, read: &ReadPosition) -> Result<()> {
         let Fingerprint { end, modified, inode, checked, head, tail } = read.print;
         let mut update = self.db.prepare_cached(
-            "UPDATE logs SET level = max(level, ?), position = ?, entries_end = ?, text_end = max(text_end, ?),
+            "UPDATE logs SET level = ?, position = ?, entries_end = ?, text_end = ?,
                 pending = 0, deleted = NULL, end = ?, modified = ?, inode = ?, checked = ?, head = ?, tail = ?
             WHERE id = ?",
         )?;

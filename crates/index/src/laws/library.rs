@@ -1,4 +1,5 @@
 //! A library of logs on disk to which anything can happen.
+#![cfg(test)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -36,7 +37,7 @@ pub(super) const TEXTS: [&str; 16] = [
     "…",
 ];
 
-/// What is appended to a log. Numbers select a text.
+/// Something that is appended to a log. Numbers select a text.
 #[derive(Debug, Clone)]
 pub(super) enum Append {
     Prompt(u8),
