@@ -113,9 +113,12 @@ struct Part {
     end: usize,
 }
 
-/// Returns whether a character is part of a word: also an accent after its letter.
+/// The soft hyphen: a place where a word may be broken, not an end of the word.
+const SOFT_HYPHEN: char = '\u{ad}';
+
+/// Returns whether a character is part of a word: also an accent after its letter, and a soft hyphen.
 fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '\u{300}'..='\u{36f}')
+    c.is_alphanumeric() || c == SOFT_HYPHEN || matches!(c, '\u{300}'..='\u{36f}')
 }
 
 /// Splits a text into words, the parts of identifiers, and single ideographs.
@@ -134,7 +137,7 @@ fn parts(text: &str) -> Vec<Part> {
                 parts.push(Part { folded: String::new(), start: at, end: at });
             }
             let part = parts.last_mut().expect("begun");
-            part.folded.extend(c.to_lowercase());
+            part.folded.extend(c.to_lowercase().filter(|&c| c != SOFT_HYPHEN));
             part.end = at + c.len_utf8();
         }
         before = c;
