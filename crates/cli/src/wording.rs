@@ -4,10 +4,11 @@
 use std::io;
 use std::path::Path;
 
-use rethread::{CleanWarning, FindingKind, Library, SessionId};
+use rethread::{CleanWarning, FindingKind, IndexError, Library, SessionId};
 use rethread_render::shell_word;
 
 use crate::args::GlobalArgs;
+use crate::failure::with_causes;
 
 /// Returns a command on a session, for a shell. The session is named by its id if that is enough to find it again, or
 /// else by its path.
@@ -119,6 +120,11 @@ pub(crate) fn clean_warning(warning: &CleanWarning) -> String {
 /// Describes a sidecar that could not be read.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> String {
     format!("cannot read {}: {error}", path.display())
+}
+
+/// Describes an index that was damaged.
+pub(crate) fn rebuilt(damage: &IndexError) -> String {
+    format!("the index was made again because it was damaged: {}", with_causes(damage))
 }
 
 #[cfg(test)]

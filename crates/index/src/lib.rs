@@ -4,16 +4,21 @@ mod catalogue;
 mod checksum;
 mod error;
 mod extract;
+mod fail_point;
 mod fingerprint;
 mod index;
 mod known_summaries;
+#[cfg(test)]
+mod laws;
 mod matcher;
 mod names;
 mod query;
 mod search;
 mod sql;
+mod snapshot;
 mod state;
 mod sync;
+mod text_files;
 mod texts;
 mod tokens;
 mod usage_cache;
@@ -26,5 +31,6 @@ pub use query::{
 };
 pub use search::{IsProject, LogScanner, ScannedLog, SearchError, SearchOptions, search_scanned};
 pub use sql::{SQL_VIEWS, SqlColumn, SqlError, SqlView};
+pub use snapshot::IndexSnapshot;
 pub use sync::{Describe, SyncOptions, SyncReport};
 pub use usage_cache::{LoadedUsage, LogLedger, read_usage};

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rayon::prelude::*;
 use rethread_log::Scanner;
@@ -200,6 +201,7 @@ fn read_from(
     mut scanner: Scanner,
     mut ledger: UsageLedger,
 ) -> io::Result<ReadLedger> {
+    let checked = SystemTime::now();
     let stat = FileStat::from_metadata(&file.metadata()?);
     let start = scanner.offset();
     let line_end = end_of_last_line(file, stat.bytes)?.max(start);
@@ -207,7 +209,7 @@ fn read_from(
     let mut bytes_read = scan_lines_with(file, start..line_end, &mut scanner, mark, &mut ledger)?;
     let stored = StoredLedger {
         path: source.path.clone(),
-        print: Fingerprint::new(file, stat, scanner.offset())?,
+        print: Fingerprint::new(file, stat, scanner.offset(), checked)?,
         scanner: scanner.clone(),
         last: ledger.last(),
         ledger: postcard::to_stdvec(&ledger).map_err(io::Error::other)?,

@@ -8,12 +8,22 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rethread_log::{Defect, Entry, Key, Line, Scanner, Sink};
 use rethread_model::{Facts, FactsBuilder, Uid};
 
 use crate::confined::read_all;
 use crate::find::SessionFile;
+
+/// The number of bytes of logs that this process has read, wherever it did: reading less is what an index is for, and
+/// tests compare it.
+static BYTES_READ: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the number of bytes that this process has read from logs at given offsets.
+pub fn bytes_read() -> u64 {
+    BYTES_READ.load(Ordering::Relaxed)
+}
 
 const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
@@ -125,6 +135,7 @@ pub(crate) fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Resul
 
 /// Fills a buffer with the bytes of a file from `offset`.
 pub fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    BYTES_READ.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset);
     #[cfg(windows)]
@@ -228,6 +239,7 @@ impl Read for PositionedFile<'_> {
         #[cfg(windows)]
         let read = std::os::windows::fs::FileExt::seek_read(self.file, buffer, self.at)?;
         self.at += read as u64;
+        BYTES_READ.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }

@@ -8,7 +8,7 @@ use crate::args::GlobalArgs;
 use crate::commands::{json_line, writable_library};
 use crate::failure::{Failure, with_causes};
 use crate::terminal::Terminal;
-use crate::wording::unreadable;
+use crate::wording::{self, unreadable};
 
 /// Show, update or delete the index of the sessions
 ///
@@ -84,6 +84,9 @@ fn update(library: &Library, terminal: &Terminal) -> Result<(), Failure> {
     };
     for (path, error) in &report.unreadable {
         terminal.warn(&Failure::new(unreadable(path, error)));
+    }
+    if let Some(damage) = &report.rebuilt {
+        terminal.warn(&Failure::new(wording::rebuilt(damage)));
     }
     let mut text =
         format!("read {} of {}", format_bytes(report.bytes_read), plural(report.logs_read as u64, "log"));

@@ -14,7 +14,7 @@ use crate::commands::ls::home_dir;
 use crate::commands::{json_bytes, library_options, writable_library};
 use crate::failure::{Failure, with_causes};
 use crate::terminal::{Terminal, now};
-use crate::wording::unreadable;
+use crate::wording::{self, unreadable};
 use crate::{CommandOutcome, time_arg};
 
 /// Search the texts of all sessions
@@ -131,11 +131,11 @@ pub(crate) fn run(
     for (path, error) in &outcome.unreadable {
         terminal.warn(&Failure::new(unreadable(path, error)));
     }
+    if let Some(damage) = &outcome.rebuilt {
+        terminal.warn(&Failure::new(wording::rebuilt(damage)));
+    }
     if let Some(error) = &outcome.index_error {
-        terminal.warn(
-            &Failure::new(format!("{}; all logs were read instead", with_causes(error)))
-                .hint("`rethread index status` tells more"),
-        );
+        terminal.warn(&Failure::new(format!("{}; all logs were read instead", with_causes(error))));
     }
     let results = &outcome.results;
     if let Some(n) = args.open {

@@ -24,7 +24,8 @@ pub(crate) struct LogId(pub(crate) i64);
 pub enum Level {
     /// Its summary, and the state from which reading continues.
     Summary,
-    /// Its messages, calls and files as rows, and its texts.
+    /// Its messages, calls and files as rows, and its texts. A log that has grown loses this level until these are read,
+    /// too.
     Texts,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct LogRow {
 /// The catalogue.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    db: Connection,
+    pub(crate) db: Connection,
 }
 
 /// The name of the file of the catalogue.
@@ -81,14 +82,22 @@ const FILE: &str = "catalogue.db";
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Catalogue {
+    /// Returns whether a directory has a file of this name.
+    pub(crate) fn exists_in(dir: &Path) -> bool {
+        dir.join(FILE).is_file()
+    }
+
     /// Opens the catalogue in a directory for reading; `None` if there is none of this version.
     pub(crate) fn open(dir: &Path) -> Result<Option<Self>, IndexError> {
-        let path = dir.join(FILE);
-        if !path.is_file() {
+        if !Self::exists_in(dir) {
             return Ok(None);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(path, flags)?;
+        let db = match Connection::open_with_flags(dir.join(FILE), flags) {
+            // Another process has cleared the index just now.
+            Err(_) if !Self::exists_in(dir) => return Ok(None),
+            opened => opened?,
+        };
         db.busy_timeout(BUSY_TIMEOUT)?;
         let catalogue = Self { db };
         Ok(catalogue.is_current()?.then_some(catalogue))

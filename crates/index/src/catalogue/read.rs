@@ -11,6 +11,8 @@ use crate::checksum::without_checksum;
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
 use crate::search::is_file_meant;
+use crate::text_files::TextFile;
+use crate::texts::TextCommit;
 
 type Result<T> = std::result::Result<T, IndexError>;
 
@@ -147,6 +149,22 @@ impl Catalogue {
         let tools = select.query_map([log.0, message.into()], |row| row.get(0))?;
         let tools = tools.collect::<rusqlite::Result<Vec<String>>>()?;
         Ok(<[String; 1]>::try_from(tools).ok().map(|[tool]| tool))
+    }
+
+    /// Returns the last commit of the text index that the catalogue knows.
+    pub(crate) fn text_commit(&self) -> Result<TextCommit> {
+        let read = |row: &Row<'_>| Ok(TextCommit { catalogue: row.get(0)?, number: row.get(1)? });
+        Ok(self.db.query_row("SELECT catalogue, number FROM text_commit", [], read)?)
+    }
+
+    /// Returns the files of the text index as they were written.
+    pub(crate) fn text_files(&self) -> Result<Vec<TextFile>> {
+        let mut select = self.db.prepare_cached("SELECT name, bytes, modified FROM text_files")?;
+        let files = select.query_map([], |row| {
+            let bytes = row.get::<_, i64>(1)?.cast_unsigned();
+            Ok(TextFile { name: row.get(0)?, bytes, modified: row.get(2)? })
+        })?;
+        Ok(files.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Returns a setting of the user.

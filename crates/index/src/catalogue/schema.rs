@@ -5,7 +5,7 @@ pub(super) const APPLICATION_ID: i32 = 0x7274_6864;
 
 /// The version of everything that is stored in the index. Increment it whenever the tables, a stored type, the tokens, or
 /// what a summary says of the same log change; an index of another version is rebuilt.
-pub(super) const FORMAT: i32 = 2;
+pub(super) const FORMAT: i32 = 3;
 
 /// What only the program reads.
 const INTERNAL: &str = "
@@ -31,6 +31,8 @@ CREATE TABLE states (log INTEGER PRIMARY KEY, state BLOB NOT NULL) STRICT;
 CREATE TABLE summaries (log INTEGER PRIMARY KEY, summary BLOB NOT NULL) STRICT;
 CREATE TABLE dead_logs (log INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE text_commit (catalogue INTEGER NOT NULL, number INTEGER NOT NULL) STRICT;
+CREATE TABLE text_files (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL, modified INTEGER NOT NULL) STRICT;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 ";
 
@@ -96,6 +98,7 @@ FROM finding_rows AS f JOIN logs ON logs.id = f.log;
 pub(super) fn create() -> String {
     format!(
         "BEGIN; {INTERNAL} {ROWS} {VIEWS}
+        INSERT INTO text_commit (catalogue, number) VALUES (random(), 0);
         PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
     )
 }

@@ -10,6 +10,8 @@ use super::{Catalogue, Level, LogId, LogRows, ReadPosition, path_to_blob};
 use crate::checksum::{CHECKSUM, add_checksum};
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
+use crate::text_files::TextFile;
+use crate::texts::TextCommit;
 
 type Result<T> = std::result::Result<T, IndexError>;
 
@@ -45,7 +47,7 @@ impl Catalogue {
     pub(crate) fn set_position(&self, log: LogId, read: &ReadPosition) -> Result<()> {
         let Fingerprint { end, modified, inode, checked, head, tail } = read.print;
         let mut update = self.db.prepare_cached(
-            "UPDATE logs SET level = max(level, ?), position = ?, entries_end = ?, text_end = max(text_end, ?),
+            "UPDATE logs SET level = ?, position = ?, entries_end = ?, text_end = ?,
                 pending = 0, deleted = NULL, end = ?, modified = ?, inode = ?, checked = ?, head = ?, tail = ?
             WHERE id = ?",
         )?;
@@ -218,8 +220,9 @@ impl Catalogue {
     fn add_calls(&self, log: LogId, rows: &LogRows) -> Result<()> {
         for row in &rows.calls {
             let mut insert = self.db.prepare_cached(
-                "INSERT OR REPLACE INTO call_rows (log, n, message, line, time, tool, file)
-                VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO call_rows (log, n, message, line, time, tool, file) VALUES (?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET message = excluded.message, line = excluded.line, time = excluded.time,
+                    tool = excluded.tool, file = excluded.file",
             )?;
             insert.execute(params![log.0, row.n, row.message, row.line, row.time, row.tool, row.file])?;
         }
@@ -251,6 +254,23 @@ impl Catalogue {
         let mut insert = self.db.prepare_cached("INSERT OR IGNORE INTO names (id, name) VALUES (?, ?)")?;
         for (id, name) in names {
             insert.execute(params![id, name])?;
+        }
+        Ok(())
+    }
+
+    /// Records the last commit of the text index.
+    pub(crate) fn set_text_commit(&self, commit: TextCommit) -> Result<()> {
+        self.db.prepare_cached("UPDATE text_commit SET number = ?")?.execute([commit.number])?;
+        Ok(())
+    }
+
+    /// Records the files of the text index.
+    pub(crate) fn set_text_files(&self, files: &[TextFile]) -> Result<()> {
+        self.db.execute("DELETE FROM text_files", [])?;
+        let mut insert =
+            self.db.prepare_cached("INSERT INTO text_files (name, bytes, modified) VALUES (?, ?, ?)")?;
+        for TextFile { name, bytes, modified } in files {
+            insert.execute(params![name, bytes.cast_signed(), modified])?;
         }
         Ok(())
     }
