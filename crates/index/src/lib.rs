@@ -14,8 +14,8 @@ mod matcher;
 mod names;
 mod query;
 mod search;
-mod sql;
 mod snapshot;
+mod sql;
 mod state;
 mod sync;
 mod text_files;
@@ -30,7 +30,7 @@ pub use query::{
     FieldValue, Filters, MessagePlaces, Query, QueryError, QueryErrorKind, QuerySyntax, TextSources,
 };
 pub use search::{IsProject, LogScanner, ScannedLog, SearchError, SearchOptions, search_scanned};
-pub use sql::{SQL_VIEWS, SqlColumn, SqlError, SqlView};
 pub use snapshot::IndexSnapshot;
+pub use sql::{ListReceipts, SQL_VIEWS, SqlColumn, SqlError, SqlView};
 pub use sync::{Describe, SyncOptions, SyncReport};
 pub use usage_cache::{LoadedUsage, LogLedger, read_usage};

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rethread_index::{IndexError, Level, SqlError};
-use rethread_model::SqlRowWriter;
+use rethread_model::{PriceList, Receipt, SqlRowWriter};
 
 use crate::library::Library;
+use crate::usage::UsageFilter;
 
 /// The result of [`Library::sql`].
 #[derive(Debug, Default)]
@@ -60,7 +61,11 @@ impl Library {
             Err(IndexError::Busy) => outcome.is_stale = true,
             Err(error) => return Err(error.into()),
         }
-        index.sql(query, max_time, writer)?;
+        let receipts = |take: &mut dyn FnMut(&[Receipt<'_>])| {
+            let usage = self.usage(false);
+            take(&usage.receipts(&PriceList::default(), &UsageFilter::default()));
+        };
+        index.sql(query, max_time, &receipts, writer)?;
         Ok(outcome)
     }
 }

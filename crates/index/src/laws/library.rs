@@ -335,11 +335,10 @@ pub(super) fn describe(file: &SessionFile, session: &Session) -> LogSummary {
         defects: session.defects().len() as u64,
         worktree: None,
         origin: None,
-        severity: None,
+        severity: Some(Severity::Harmless),
     };
     LogSummary {
         project: facts.cwds.first().unwrap_or_default().to_owned(),
-        severity: Severity::Harmless,
         other_titles: facts.summaries.clone(),
         accepts_title,
         summary,

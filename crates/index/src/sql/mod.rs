@@ -23,6 +23,7 @@ use rusqlite::types::ValueRef;
 
 pub use columns::{SQL_VIEWS, SqlColumn, SqlView};
 pub use error::SqlError;
+pub use temporary::ListReceipts;
 
 use self::guard::Guard;
 use crate::error::IndexError;
@@ -33,18 +34,20 @@ const MAX_QUERY: i32 = 1 << 20;
 const MAX_VALUE: i32 = 64 << 20;
 
 impl Index {
-    /// Runs a query over the views of the catalogue, and passes its rows to `writer`.
+    /// Runs a query over the views of the catalogue, and passes its rows to `writer`. `receipts` is called if the query names
+    /// the usage.
     pub fn sql(
         &self,
         query: &str,
         max_time: Option<Duration>,
+        receipts: &ListReceipts<'_>,
         writer: &mut dyn SqlRowWriter,
     ) -> Result<(), SqlError> {
         let catalogue = self.open_catalogue()?.ok_or(IndexError::Missing)?;
         let db = catalogue.into_connection();
         db.execute_batch("PRAGMA temp_store = MEMORY").map_err(IndexError::from)?;
         let names = names::possible_table_names(query);
-        temporary::add_temporary_tables(&db, &names)?;
+        temporary::add_temporary_tables(&db, &names, receipts)?;
         for (limit, value) in [
             (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_QUERY),
             (Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE),
