@@ -76,6 +76,10 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
             example("rethread show last --turns -1", "only its last turn"),
             example("rethread --demo show 0000d001 --path 1", "an abandoned branch"),
             example("rethread --demo show 0000d005 --tools full --thinking", "everything there is"),
+            example(
+                "rethread --demo show 0000d005 --at 16 --around 2 --max-chars 2000",
+                "a part, for an agent",
+            ),
         ],
     ),
     (

@@ -39,6 +39,7 @@ mod check;
 mod content_keys;
 mod copies;
 mod inventory;
+mod message_name;
 mod overview;
 mod path_summary;
 mod preview;
@@ -71,6 +72,7 @@ pub use index::{
     CallId, EntryNo, IndexGroups, MessageNo, NodeId, PathIndex, SessionIndex, StepId, Table, TableKey,
 };
 pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
+pub use message_name::{MessageName, MessageNameError};
 pub use name_counts::{NameCounts, NameId};
 pub use overview::SessionOverview;
 pub use path_summary::{ContinuedFrom, EntryRef, PathStatus, PathSummary};

@@ -28,6 +28,7 @@ mod text;
 mod check;
 mod clean;
 mod clone;
+mod cut_text;
 mod export;
 mod fields;
 mod info;
@@ -56,10 +57,10 @@ pub use repair::{write_repair, write_repair_summary};
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, HitRow,
     IndexStatusRow, InventoryRow, MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, ResumeRow,
-    SearchRow, SecretRow, SessionRow, SubagentRow, TokenSources, TotalRow, TranscriptRow,
+    SearchRow, SecretRow, SessionRow, ShownRow, SubagentRow, TokenSources, TotalRow, TranscriptRow,
 };
 pub use search::{snippet_chars, write_search};
-pub use show::{NextStep, ShowOptions, ToolDetail, conversation_lines, write_conversation};
+pub use show::{NextStep, ShowOptions, TextLimit, ToolDetail, conversation_lines, write_conversation};
 pub use text::{
     DisplayOptions, Style, escape, format_ago, format_bytes, format_count, plural, shell_word, text_width,
     truncate,

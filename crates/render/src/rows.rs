@@ -13,6 +13,8 @@ use rethread_model::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::cut_text::{cut_block, cut_string};
+
 /// One session of a listing, as `ls --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
@@ -450,6 +452,40 @@ pub struct MessageRow<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<CallPair>,
     pub usage: Option<Usage>,
+    /// The number of characters that are not printed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_chars: usize,
+    /// The command that prints all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rest: Option<String>,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl MessageRow<'_> {
+    /// Cuts its texts to a number of characters. Returns whether anything was cut.
+    pub fn cut_to(&mut self, chars: usize) -> bool {
+        self.cut_chars = self.blocks.iter_mut().map(|block| cut_block(block, chars)).sum();
+        self.cut_chars > 0
+    }
+}
+
+/// The messages that `show --json` printed, if their number of characters was limited.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct ShownRow {
+    pub r#type: &'static str,
+    pub session: String,
+    pub path: usize,
+    pub first: Option<MessageNo>,
+    pub last: Option<MessageNo>,
+    pub messages: usize,
+    pub cut_chars: usize,
+    pub capped: bool,
+    /// The command that prints what follows; `None` if everything that was asked for is printed.
+    pub next: Option<String>,
 }
 
 /// The message that contains the other half of a tool call.
@@ -470,6 +506,15 @@ pub struct NoteRow {
     pub line: u32,
     pub time: Option<String>,
     pub text: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_chars: usize,
+}
+
+impl NoteRow {
+    /// Cuts its text to a number of characters.
+    pub fn cut_to(&mut self, chars: usize) {
+        self.cut_chars = cut_string(&mut self.text, chars);
+    }
 }
 
 /// Returns a block as written in the log. It may be very long, so it is borrowed where possible.
@@ -515,6 +560,8 @@ impl<'a> From<&MessageView<'a>> for MessageRow<'a> {
             blocks: message.blocks.iter().filter_map(raw_block).collect(),
             pairs: message.blocks.iter().filter_map(pair).collect(),
             usage: message.usage,
+            cut_chars: 0,
+            rest: None,
         }
     }
 }
@@ -528,6 +575,7 @@ impl From<&NoteView<'_>> for NoteRow {
             line: note.line,
             time: note.time.and_then(Time::to_iso),
             text: note.text.clone().into_owned(),
+            cut_chars: 0,
         }
     }
 }
