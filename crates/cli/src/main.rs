@@ -2,6 +2,7 @@
 
 mod args;
 mod ascii;
+mod bounded;
 mod cache;
 mod commands;
 mod examples;
@@ -92,6 +93,7 @@ fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
         Some(Command::Ls(args)) => commands::ls::run(args, global, terminal),
         Some(Command::Info(args)) => commands::info::run(args, global, terminal),
         Some(Command::Tree(args)) => commands::tree::run(args, global, terminal),
+        Some(Command::Outline(args)) => commands::outline::run(args, global, terminal),
         Some(Command::Search(args)) => commands::search::run(args, global, terminal),
         Some(Command::Usage(args)) => commands::usage::run(args, global, terminal),
         Some(Command::Index(args)) => commands::index::run(args, global, terminal),

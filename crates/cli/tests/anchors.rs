@@ -229,13 +229,13 @@ fn text_says_how_much_is_cut() {
         ↳ high water, low water; high water, low water; high water, low water; high water, low water; high water, low water; high water, low water; high water, low…
 
     ▌ claude-opus-5 #4 · 5 Jan 2026 00:00
-    The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The ti
-      … 1,542 characters more
+    The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The
+      … 1,563 characters more
 
     ▌ you turn 2 · #5 · 5 Jan 2026 00:00
     And on day 0?
 
     ----- stderr
-    texts are cut to 258 characters; `rethread show 0000000a-0000-4000-8000-000000000000 --at N --around 0` shows message N in full
+    texts are cut to 237 characters; `rethread show 0000000a-0000-4000-8000-000000000000 --at N --around 0` shows message N in full
     ");
 }

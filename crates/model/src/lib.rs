@@ -46,6 +46,7 @@ mod preview;
 mod reminders;
 mod search_results;
 mod search_text;
+mod session_outline;
 mod step_sequence;
 mod step_stream;
 mod summary;
@@ -88,6 +89,7 @@ pub use search_text::{
     EntryTexts, MessageKey, MessagePlace, SearchText, TextSource, entry_block_text, entry_texts,
 };
 pub use session::{BranchPoint, Path, Session};
+pub use session_outline::{OutlineItem, OutlineItemKind, OutlinedPath, SessionOutline};
 pub use step_sequence::{ItemHeader, StepItems};
 pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};
 pub use steps::{Step, StepKind};

@@ -33,6 +33,7 @@ mod export;
 mod fields;
 mod info;
 mod ls;
+mod outline;
 mod preview;
 mod repair;
 mod search;
@@ -51,13 +52,15 @@ pub use fields::{wrap_message, write_wrapped};
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{InfoHints, write_info_table, write_overview, write_statistics, write_total};
 pub use ls::{id_width, origin_label, short_id, write_ls};
+pub use outline::write_outline;
 pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
 pub use prose::StyledLine;
 pub use repair::{write_repair, write_repair_summary};
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, HitRow,
-    IndexStatusRow, InventoryRow, MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, ResumeRow,
-    SearchRow, SecretRow, SessionRow, ShownRow, SubagentRow, TokenSources, TotalRow, TranscriptRow,
+    IndexStatusRow, InventoryRow, MessageRow, NoteRow, OutlineItemRow, OutlinePathRow, OutlineRow, PathRow,
+    RemovedCounts, RepairRow, ResumeRow, SearchRow, SecretRow, SessionRow, ShownRow, SubagentRow,
+    TokenSources, TotalRow, TranscriptRow,
 };
 pub use search::{snippet_chars, write_search};
 pub use show::{NextStep, ShowOptions, TextLimit, ToolDetail, conversation_lines, write_conversation};

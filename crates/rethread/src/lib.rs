@@ -136,6 +136,7 @@ mod library;
 mod ls;
 mod naming;
 mod origin;
+mod outline;
 mod overview;
 mod preview;
 mod progress;
@@ -189,14 +190,15 @@ pub use rethread_model::{
     ContinuedFrom, Cost, EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, InventoryDefect,
     LinkCounts, ListedSubagent, LogSummary, LogUsage, MatchQuality, MessageCounts, MessageEvent, MessageKey,
     MessageKind, MessageName, MessageNo, MessagePlace, MessageView, MicroDollars, NodeId, NoteEvent,
-    NoteView, OriginKind, OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview, PreviewSummary,
-    Price, PriceError, PriceList, ReadWholeResult, Reader, Receipt, Refusal, ResultEvent, ResultPart,
-    SearchResults, Session, SessionHits, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionOverview,
-    SessionSummary, Severity, SiblingPath, Snippet, StepId, StepStream, SubagentEvent, SubagentNo,
-    TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
-    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount,
-    UsageBlock, UsageGroup, UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent,
-    VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
+    NoteView, OriginKind, OutlineEntry, OutlineItem, OutlineItemKind, OutlinedPath, PartEvent, Path,
+    PathStatus, PathSummary, Preview, PreviewSummary, Price, PriceError, PriceList, ReadWholeResult, Reader,
+    Receipt, Refusal, ResultEvent, ResultPart, SearchResults, Session, SessionHits, SessionId, SessionInfo,
+    SessionKind, SessionOrigin, SessionOutline, SessionOverview, SessionSummary, Severity, SiblingPath,
+    Snippet, StepId, StepStream, SubagentEvent, SubagentNo, TextSource, Time, Title, TitleSource,
+    ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange,
+    TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount, UsageBlock, UsageGroup,
+    UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent, VisibleThinking, Visit,
+    WireBlock, WireMessage, Worktree,
 };
 #[doc(inline)]
 pub use rethread_render::Format;

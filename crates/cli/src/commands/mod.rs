@@ -8,6 +8,7 @@ pub(crate) mod home;
 pub(crate) mod index;
 pub(crate) mod info;
 pub(crate) mod ls;
+pub(crate) mod outline;
 pub(crate) mod pick;
 pub(crate) mod preview;
 pub(crate) mod repair;

@@ -1,6 +1,5 @@
 //! `show`: a conversation in the terminal.
 
-mod bounded;
 mod output;
 mod rows;
 

@@ -8,13 +8,16 @@ use rethread::{LoadedTranscript, LogSource, MessageNo, Transcript, TranscriptHea
 use rethread_render::{self as render, NextStep, ShowOptions, TextLimit, shell_word};
 
 use super::ShowArgs;
-use super::bounded::{BoundedOutput, fit, fit_beginning};
 use super::rows::{RowCounts, RowWriter};
 use crate::args::GlobalArgs;
+use crate::bounded::{BoundedOutput, fit, fit_beginning};
 use crate::commands::{json_bytes, library_options};
 use crate::failure::Failure;
 use crate::resume_command::ResumeCommand;
 use crate::terminal::Terminal;
+
+/// The number of characters to which texts are cut at most so that all messages fit.
+const MIN_TEXT: usize = 200;
 
 /// A conversation, and how it was asked for.
 pub(super) struct ShownConversation<'a> {
@@ -50,7 +53,7 @@ impl ShownConversation<'_> {
         let last =
             RowCounts::default().row(&transcript.header, self.command_from(MessageNo::new(1), false), true);
         let room = max_chars.saturating_sub(json_bytes(&last)?.len() + 64);
-        let whole = fit(room, &mut |out, limit| {
+        let whole = fit(room, MIN_TEXT, &mut |out, limit| {
             let mut counts = RowCounts::default();
             self.write_rows(out, &transcript, limit, &mut counts).map(|()| counts)
         })?;
@@ -62,7 +65,7 @@ impl ShownConversation<'_> {
                 let write = &mut |out: &mut BoundedOutput, limit| {
                     self.write_rows(out, &transcript, limit, &mut counts)
                 };
-                (fit_beginning(room, write)?, counts)
+                (fit_beginning(room, MIN_TEXT, write)?, counts)
             }
         };
         let next = self.command_from(counts.current, counts.messages == 0).filter(|_| fitted.is_cut_off);
@@ -80,11 +83,11 @@ impl ShownConversation<'_> {
             self.write_text(out, transcript, limit)
         };
         let transcript = self.loaded.transcript();
-        let fitted = match fit(max_chars, &mut |out, limit| write(out, &transcript, limit))? {
+        let fitted = match fit(max_chars, MIN_TEXT, &mut |out, limit| write(out, &transcript, limit))? {
             Some((fitted, ())) => fitted,
             None => {
                 let transcript = self.starting_at_wanted();
-                fit_beginning(max_chars, &mut |out, limit| write(out, &transcript, limit))?
+                fit_beginning(max_chars, MIN_TEXT, &mut |out, limit| write(out, &transcript, limit))?
             }
         };
         let mut out = self.terminal.output();

@@ -1,4 +1,4 @@
-//! Fits a conversation into a number of characters.
+//! Fits an output into a number of characters.
 //!
 //! Short texts are worth more than the ends of long ones, so all texts are cut to the same length: the longest with which
 //! everything fits. It is found by trying. An attempt stops as soon as it is too long, so it costs no more than what it
@@ -6,14 +6,11 @@
 
 use std::io::{self, Write};
 
-/// The number of characters to which texts are cut at most so that all messages fit.
-const MIN_TEXT: usize = 200;
-
 /// If not all messages fit, the part of the characters that one text may have.
 const TEXTS_PER_PAGE: usize = 8;
 
 /// Output in memory that takes a limited number of characters.
-pub(super) struct BoundedOutput {
+pub(crate) struct BoundedOutput {
     text: Vec<u8>,
     room: usize,
     is_full: bool,
@@ -52,20 +49,24 @@ impl Write for BoundedOutput {
 
 /// A text that has at most the wanted number of characters.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fitted {
-    pub(super) text: Vec<u8>,
+pub(crate) struct Fitted {
+    pub(crate) text: Vec<u8>,
     /// Set if the text stops before its end.
-    pub(super) is_cut_off: bool,
+    pub(crate) is_cut_off: bool,
     /// The number of characters to which texts are cut; `None` if none are.
-    pub(super) limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
 }
 
 /// Writes texts cut to a number of characters, or whole; `R` describes what was written.
 type WriteTexts<'w, R> = &'w mut dyn FnMut(&mut BoundedOutput, Option<usize>) -> io::Result<R>;
 
-/// Returns what `write` writes with the largest limit of texts with which all of it has at most `max_chars` characters;
-/// `None` if it has more in any case.
-pub(super) fn fit<R>(max_chars: usize, write: WriteTexts<'_, R>) -> io::Result<Option<(Fitted, R)>> {
+/// Returns what `write` writes with the largest limit of texts, at least `min_text`, with which all of it has at most
+/// `max_chars` characters; `None` if it has more in any case.
+pub(crate) fn fit<R>(
+    max_chars: usize,
+    min_text: usize,
+    write: WriteTexts<'_, R>,
+) -> io::Result<Option<(Fitted, R)>> {
     let mut attempt = |limit: Option<usize>| {
         let mut out = BoundedOutput::new(max_chars);
         match write(&mut out, limit) {
@@ -77,8 +78,8 @@ pub(super) fn fit<R>(max_chars: usize, write: WriteTexts<'_, R>) -> io::Result<O
     if let Some(whole) = attempt(None)? {
         return Ok(Some(whole));
     }
-    let Some(mut best) = attempt(Some(MIN_TEXT))? else { return Ok(None) };
-    let (mut fits, mut exceeds) = (MIN_TEXT, max_chars);
+    let Some(mut best) = attempt(Some(min_text))? else { return Ok(None) };
+    let (mut fits, mut exceeds) = (min_text, max_chars);
     while exceeds > fits + fits / 8 {
         let limit = fits.saturating_mul(exceeds).isqrt();
         match attempt(Some(limit))? {
@@ -90,11 +91,12 @@ pub(super) fn fit<R>(max_chars: usize, write: WriteTexts<'_, R>) -> io::Result<O
 }
 
 /// Returns as many lines of what `write` writes as fit, with texts cut to a part of them. `write` keeps count itself.
-pub(super) fn fit_beginning(
+pub(crate) fn fit_beginning(
     max_chars: usize,
+    min_text: usize,
     write: &mut dyn FnMut(&mut BoundedOutput, Option<usize>) -> io::Result<()>,
 ) -> io::Result<Fitted> {
-    let limit = Some((max_chars / TEXTS_PER_PAGE).max(MIN_TEXT));
+    let limit = Some((max_chars / TEXTS_PER_PAGE).max(min_text));
     let mut out = BoundedOutput::new(max_chars);
     let written = write(&mut out, limit);
     if out.is_full {
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn short_texts_are_whole_and_long_ones_cut() {
         let texts = ["short".to_owned(), "é".repeat(5000)];
-        let (fitted, ()) = fit(1000, &mut write_texts(&texts)).expect("written").expect("it fits");
+        let (fitted, ()) = fit(1000, 200, &mut write_texts(&texts)).expect("written").expect("it fits");
         let text = String::from_utf8(fitted.text).expect("text");
         assert!(text.starts_with("short\né") && text.chars().count() > 800, "{text}");
     }
@@ -133,8 +135,8 @@ mod tests {
     #[test]
     fn what_cannot_fit_stops_after_a_line() {
         let texts = vec!["x".repeat(300); 10];
-        assert_eq!(fit(700, &mut write_texts(&texts)).expect("written"), None);
-        let fitted = fit_beginning(700, &mut write_texts(&texts)).expect("written");
+        assert_eq!(fit(700, 200, &mut write_texts(&texts)).expect("written"), None);
+        let fitted = fit_beginning(700, 200, &mut write_texts(&texts)).expect("written");
         assert!(fitted.is_cut_off);
         assert_eq!(fitted.text, ("x".repeat(200) + "\n").repeat(3).into_bytes());
     }
@@ -148,9 +150,9 @@ mod tests {
             max in 0usize..4000,
         ) {
             let mut write = write_texts(&texts);
-            let fitted = match fit(max, &mut write).expect("written") {
+            let fitted = match fit(max, 200, &mut write).expect("written") {
                 Some((fitted, ())) => fitted,
-                None => fit_beginning(max, &mut write).expect("written"),
+                None => fit_beginning(max, 200, &mut write).expect("written"),
             };
             let text = String::from_utf8(fitted.text).expect("text");
             prop_assert!(text.chars().count() <= max);
