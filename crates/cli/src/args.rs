@@ -127,6 +127,7 @@ pub(crate) enum Command {
     Ls(commands::ls::LsArgs),
     Info(commands::info::InfoArgs),
     Tree(commands::tree::TreeArgs),
+    Outline(commands::outline::OutlineArgs),
     Search(commands::search::SearchArgs),
     Show(commands::show::ShowArgs),
     Export(commands::export::ExportArgs),

@@ -61,6 +61,14 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "outline",
+        &[
+            example("rethread outline last", "the prompts of the newest session"),
+            example("rethread --demo outline 0000d001", "a sample with forks"),
+            example("rethread --demo outline 0000d001 --max-chars 400 --json", "for agents: little to read"),
+        ],
+    ),
+    (
         "search",
         &[
             example("rethread --demo search sensor", "messages with a word, in all sessions"),
@@ -74,8 +82,11 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             example("rethread show last", "the newest session"),
             example("rethread show last --turns -1", "only its last turn"),
-            example("rethread --demo show 0000d001 --path 1", "an abandoned branch"),
             example("rethread --demo show 0000d005 --tools full --thinking", "everything there is"),
+            example(
+                "rethread --demo show 0000d005 --at 16 --around 2 --max-chars 2000",
+                "a part, for an agent",
+            ),
         ],
     ),
     (

@@ -28,10 +28,12 @@ mod text;
 mod check;
 mod clean;
 mod clone;
+mod cut_text;
 mod export;
 mod fields;
 mod info;
 mod ls;
+mod outline;
 mod preview;
 mod repair;
 mod search;
@@ -51,17 +53,18 @@ pub use fields::{wrap_message, write_wrapped};
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{InfoHints, write_info_table, write_overview, write_statistics, write_total};
 pub use ls::{id_width, origin_label, short_id, write_ls};
+pub use outline::write_outline;
 pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
 pub use prose::StyledLine;
 pub use repair::{write_repair, write_repair_summary};
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, HitRow,
-    IndexStatusRow, InventoryRow, MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, ResumeRow,
-    SearchRow, SecretRow, SessionRow, SqlJsonRow, SubagentRow, TokenSources, TotalRow, TranscriptRow,
-    distinct_names,
+    IndexStatusRow, InventoryRow, MessageRow, NoteRow, OutlineItemRow, OutlinePathRow, OutlineRow, PathRow,
+    RemovedCounts, RepairRow, ResumeRow, SearchRow, SecretRow, SessionRow, ShownRow, SqlJsonRow, SubagentRow,
+    TokenSources, TotalRow, TranscriptRow, distinct_names,
 };
 pub use search::{snippet_chars, write_search};
-pub use show::{NextStep, ShowOptions, ToolDetail, conversation_lines, write_conversation};
+pub use show::{NextStep, ShowOptions, TextLimit, ToolDetail, conversation_lines, write_conversation};
 pub use sql::{SqlCsv, SqlTable};
 pub use text::{
     DisplayOptions, Style, escape, format_ago, format_bytes, format_count, plural, shell_word, text_width,

@@ -136,6 +136,7 @@ mod library;
 mod ls;
 mod naming;
 mod origin;
+mod outline;
 mod overview;
 mod preview;
 mod progress;
@@ -194,14 +195,15 @@ pub use rethread_model::{
     BillingTerms, BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client,
     ContinuedFrom, Cost, EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, InventoryDefect,
     LinkCounts, ListedSubagent, LogSummary, LogUsage, MatchQuality, MessageCounts, MessageEvent, MessageKey,
-    MessageKind, MessageNo, MessagePlace, MessageView, MicroDollars, NodeId, NoteEvent, NoteView, OriginKind,
-    OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview, PreviewSummary, Price, PriceError,
-    PriceList, ReadWholeResult, Reader, Receipt, Refusal, ResultEvent, ResultPart, SearchResults, Session,
-    SessionHits, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionOverview, SessionSummary,
-    Severity, SiblingPath, Snippet, SqlRowWriter, SqlValue, StepId, StepStream, SubagentEvent, SubagentNo,
-    TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
-    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount,
-    UsageBlock, UsageGroup, UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent,
+    MessageKind, MessageName, MessageNo, MessagePlace, MessageView, MicroDollars, NodeId, NoteEvent,
+    NoteView, OriginKind, OutlineEntry, OutlineItem, OutlineItemKind, OutlinedPath, PartEvent, Path,
+    PathStatus, PathSummary, Preview, PreviewSummary, Price, PriceError, PriceList, ReadWholeResult, Reader,
+    Receipt, Refusal, ResultEvent, ResultPart, SearchResults, Session, SessionHits, SessionId, SessionInfo,
+    SessionKind, SessionOrigin, SessionOutline, SessionOverview, SessionSummary, Severity, SiblingPath,
+    Snippet, SqlRowWriter, SqlValue, StepId, StepStream, SubagentEvent, SubagentNo, TextSource, Time, Title,
+    TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
+    TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount, UsageBlock,
+    UsageGroup, UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent,
     VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
 };
 #[doc(inline)]
