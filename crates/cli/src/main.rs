@@ -7,18 +7,17 @@ mod cache;
 mod commands;
 mod examples;
 mod failure;
+mod failure_kind;
 mod open;
 mod resume_command;
 mod sample;
 mod scope;
 mod terminal;
 mod time_arg;
+mod usage;
 mod wording;
 
-use std::io::Write as _;
 use std::process::ExitCode;
-
-use clap::error::{ContextKind, ErrorKind};
 
 use crate::args::{CliArgs, Command};
 use crate::failure::Failure;
@@ -35,7 +34,7 @@ pub(crate) enum CommandOutcome {
 fn main() -> ExitCode {
     let args = match CliArgs::try_parse_process() {
         Ok(args) => args,
-        Err(error) => return print_usage_error(&error),
+        Err(error) => return usage::print(&error),
     };
     let terminal = Terminal::new(&args.global);
     let done = run(&args, &terminal);
@@ -49,40 +48,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Prints what is wrong with the arguments, or the requested help.
-#[expect(clippy::print_stderr, reason = "clap's messages are printed before the terminal is set up")]
-fn print_usage_error(error: &clap::Error) -> ExitCode {
-    if error.kind() == ErrorKind::InvalidUtf8 {
-        eprintln!("error: an argument is not valid UTF-8");
-        eprintln!("hint: only session names and paths may contain bytes that are not UTF-8");
-        return ExitCode::from(2);
-    }
-    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if asked && terminal::stdout_is_ascii() {
-        let _ = std::io::stdout().write_all(ascii::to_ascii(&error.render().to_string()).as_bytes());
-    } else if !asked && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        eprint!("{}", usage_for_terminal(error));
-    } else {
-        let _ = error.print();
-    }
-    // Options with an optional value require `=` before it.
-    let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let slip = args.windows(2).find(|pair| {
-        let wrong = error.get(ContextKind::InvalidArg).is_some_and(|wrong| wrong.to_string() == pair[1]);
-        matches!(pair[0].as_str(), "--compress" | "--strip-tools") && wrong
-    });
-    if let Some([option, value]) = slip.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
-        eprintln!("hint: write {option}={value}");
-    }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-}
-
-/// Returns a usage error for a terminal. Control characters in the repeated arguments are escaped, because
-/// they may be untrusted file names.
-fn usage_for_terminal(error: &clap::Error) -> String {
-    error.render().to_string().lines().map(|line| format!("{}\n", rethread_render::escape(line))).collect()
 }
 
 fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
@@ -107,22 +72,5 @@ fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
         Some(Command::Secrets(args)) => commands::secrets::run(args, global, terminal),
         Some(Command::Repair(args)) => commands::repair::run(args, global, terminal),
         Some(Command::Util(args)) => commands::util::run(args),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser as _;
-
-    use super::*;
-
-    #[test]
-    fn usage_errors_escape_repeated_arguments() {
-        for args in [["rethread", "--\u{1b}[2Jx"], ["rethread", "\u{9b}31m\u{202e}"]] {
-            let error = CliArgs::try_parse_from(args).expect_err("no such argument");
-            let text = usage_for_terminal(&error);
-            assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{text}");
-            assert!(text.starts_with("error: ") && text.lines().count() > 1, "{text}");
-        }
     }
 }

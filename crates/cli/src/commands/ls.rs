@@ -9,6 +9,7 @@ use rethread_render::{self as render, SessionRow};
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, library, library_options};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::scope::SessionScope;
 use crate::terminal::{Terminal, now};
 use crate::{CommandOutcome, time_arg};
@@ -79,7 +80,10 @@ pub(crate) fn run(
     let library = library(global);
     let time = |text: &Option<String>| {
         let now = || now().to_zoned(terminal.stdout.zone.clone());
-        text.as_deref().map(|text| time_arg::parse(text, &now())).transpose().map_err(Failure::new)
+        text.as_deref()
+            .map(|text| time_arg::parse(text, &now()))
+            .transpose()
+            .map_err(|error| Failure::new(error).kind(FailureKind::InvalidValue))
     };
     let mut options = LsOptions::new().agents(args.agents).branched(args.branches).check(!global.json).sort(
         match args.sort {

@@ -33,6 +33,7 @@ use serde::Serialize;
 use crate::args::GlobalArgs;
 use crate::cache::cache_dir;
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::sample;
 use crate::terminal::Terminal;
 
@@ -123,7 +124,10 @@ pub(crate) fn client(version: Option<&str>) -> Result<(Client, Option<String>), 
     let Some(version) = version else { return Ok((Client::NEWEST, None)) };
     let known = Client::ALL.map(Client::version).join(", ");
     let client = Client::for_version(version).ok_or_else(|| {
-        Failure::new(format!("invalid client version `{version}`")).hint(format!("known versions: {known}"))
+        Failure::new(format!("invalid client version `{version}`"))
+            .kind(FailureKind::InvalidValue)
+            .with("valid", Client::ALL.map(Client::version).to_vec().into())
+            .hint(format!("known versions: {known}"))
     })?;
     let note = (client.version() != version).then(|| {
         format!(

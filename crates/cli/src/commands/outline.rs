@@ -11,6 +11,7 @@ use crate::args::GlobalArgs;
 use crate::bounded::{Fitted, fit, fit_beginning};
 use crate::commands::{json_bytes, json_line, library};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::scope::find_one;
 use crate::terminal::Terminal;
 
@@ -123,6 +124,8 @@ fn failure(error: TranscriptError) -> Failure {
     match error {
         TranscriptError::Session(error) => error.into(),
         TranscriptError::NoPath { paths, .. } => Failure::new(error.to_string())
+            .kind(FailureKind::NotFound)
+            .with("paths", paths.into())
             .hint(format!("paths are numbered from 1 to {paths}; `rethread tree` draws them")),
         error => Failure::new(error.to_string()),
     }

@@ -13,6 +13,7 @@ use crate::args::{CliArgs, Command, EXCLUDED, GlobalArgs};
 use crate::commands::ls::home_dir;
 use crate::commands::{json_bytes, library_options, writable_library};
 use crate::failure::{Failure, with_causes};
+use crate::failure_kind::FailureKind;
 use crate::terminal::{Terminal, now};
 use crate::wording::unreadable;
 use crate::{CommandOutcome, time_arg};
@@ -122,6 +123,7 @@ pub(crate) fn run(
     let query = query(args, &typed, terminal)?;
     if query.is_empty() && query.filters.is_empty() {
         return Err(Failure::new("nothing to search for")
+            .kind(FailureKind::InvalidQuery)
             .hint("`rethread search working tree` finds messages with both words"));
     }
     if query.ignored_words > 0 {
@@ -218,10 +220,12 @@ fn open(
     let Some((session, hit)) = found else {
         let count = results.hits().count() as u64;
         return Err(Failure::new(format!("there is no hit {n}"))
+            .kind(FailureKind::NotFound)
             .hint(format!("the same search without --open lists {}", plural(count, "hit"))));
     };
     if session.is_deleted {
-        return Err(Failure::new(format!("the log of {} no longer exists", session.session)));
+        return Err(Failure::new(format!("the log of {} no longer exists", session.session))
+            .kind(FailureKind::NotFound));
     }
     let path = session.path.as_os_str().to_owned();
     let mut words = vec!["rethread".into(), "show".into(), path];
@@ -330,8 +334,14 @@ pub(crate) fn query_failure(error: &QueryError) -> Failure {
         kind => kind.to_string(),
     };
     let (line, caret) = point_at(&error.query, &error.span);
-    let mut failure = Failure::new(format!("{message}\n  {line}\n  {caret}"));
+    let chars = |end: usize| error.query[..end].chars().count();
+    let mut failure = Failure::new(message)
+        .kind(FailureKind::InvalidQuery)
+        .pointing_at(format!("  {line}\n  {caret}"))
+        .with("query", error.query.as_str().into())
+        .with("span", vec![chars(error.span.start), chars(error.span.end)].into());
     if let QueryErrorKind::UnknownValue { valid, .. } = &error.kind {
+        failure = failure.with("valid", valid.clone().into());
         if let Some(nearest) = error.kind.nearest() {
             failure = failure.hint(format!("did you mean `{nearest}`?"));
         } else if !valid.is_empty() {

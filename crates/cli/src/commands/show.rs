@@ -6,16 +6,18 @@ mod rows;
 use std::ffi::OsString;
 
 use rethread::{
-    LoadedTranscript, MessageName, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
-    VisibleContent, VisibleThinking,
+    LoadedTranscript, MessageName, MessageNo, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound,
+    TurnRange, VisibleContent, VisibleThinking,
 };
 use rethread_render as render;
+use serde_json::json;
 
 use self::output::ShownConversation;
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::library;
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::scope::find_one;
 use crate::terminal::Terminal;
 
@@ -150,6 +152,7 @@ fn print_resume_point(loaded: &LoadedTranscript, terminal: &Terminal) {
 /// Words the refusal of an anchor or a uuid with `--removed`.
 fn not_a_number(name: &MessageName) -> Failure {
     Failure::new(format!("{name} is not the number of a message"))
+        .kind(FailureKind::InvalidValue)
         .hint("with --removed, messages have the numbers of the session that this one was cloned from")
 }
 
@@ -179,6 +182,7 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
         }
         TranscriptError::NotKept => {
             return Failure::new("content removed from this session was not kept")
+                .kind(FailureKind::NotFound)
                 .hint("`rethread clone --keep-removed` keeps it");
         }
         TranscriptError::NotRemoved { .. } => {
@@ -187,6 +191,8 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
         TranscriptError::NoTurns { turns } => {
             let range = args.turns.as_deref().unwrap_or_default();
             return Failure::new(format!("no turns in range `{range}`"))
+                .kind(FailureKind::NotFound)
+                .with("turns", (*turns).into())
                 .hint(format!("this path has {turns} turns"));
         }
         _ => {
@@ -196,13 +202,25 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
             };
         }
     };
-    Failure::new(error.to_string()).hint(hint)
+    let failure = Failure::new(error.to_string()).kind(FailureKind::NotFound).hint(hint);
+    match &error {
+        TranscriptError::NoPath { paths, .. } => failure.with("paths", (*paths).into()),
+        TranscriptError::NoMessage { messages, .. } => failure.with("messages", (*messages).into()),
+        TranscriptError::AmbiguousMessage { candidates, .. } => {
+            let row = |(uuid, n): &(String, MessageNo)| json!({ "uuid": uuid, "message": n.get() });
+            failure.kind(FailureKind::Ambiguous).with("candidates", candidates.iter().map(row).collect())
+        }
+        TranscriptError::NotInTurns { .. } => failure.kind(FailureKind::InvalidValue),
+        _ => failure,
+    }
 }
 
 /// Parses `3`, `2..5`, `4..`, `..2` or `-3..`.
 fn parse_turns(text: &str) -> Result<TurnRange, Failure> {
     let invalid = || {
-        Failure::new(format!("invalid turn range `{text}`")).hint("try `3`, `2..5`, `4..`, `..2` or `-3..`")
+        Failure::new(format!("invalid turn range `{text}`"))
+            .kind(FailureKind::InvalidValue)
+            .hint("try `3`, `2..5`, `4..`, `..2` or `-3..`")
     };
     let bound = |text: &str| match text.parse::<i64>() {
         Ok(0) | Err(_) => Err(invalid()),
