@@ -2,7 +2,7 @@
 
 use std::io;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use rethread::{CleanError, CloneError, ExportError, RepairError};
 use rethread::{FindError, Holder, PathRejection, SkippedPath};
@@ -20,7 +20,7 @@ pub(crate) struct Failure {
     pub(crate) hints: Vec<String>,
     kind: FailureKind,
     /// More fields of the JSON object.
-    data: Map<String, Value>,
+    data: Vec<(&'static str, Value)>,
     io_kind: Option<io::ErrorKind>,
 }
 
@@ -31,7 +31,7 @@ impl Failure {
             pointer: None,
             hints: Vec::new(),
             kind: FailureKind::Failed,
-            data: Map::new(),
+            data: Vec::new(),
             io_kind: None,
         }
     }
@@ -42,8 +42,8 @@ impl Failure {
     }
 
     /// Adds a field to the JSON object.
-    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
-        self.data.insert(name.to_owned(), value);
+    pub(crate) fn with(mut self, name: &'static str, value: Value) -> Self {
+        self.data.push((name, value));
         self
     }
 
@@ -61,8 +61,8 @@ impl Failure {
             "message": edit(&self.error),
             "hint": hint,
         });
-        if let Value::Object(fields) = &mut object {
-            fields.extend(self.data.clone());
+        for (name, value) in &self.data {
+            object[*name] = value.clone();
         }
         object
     }
