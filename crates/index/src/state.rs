@@ -121,6 +121,16 @@ impl LogTail {
 }
 
 impl ReadLog {
+    /// Returns whether an entry before an offset has its parent after it. Then it belongs to another message than it did
+    /// without what follows.
+    pub(crate) fn has_later_parent(&self, before: u64) -> bool {
+        let facts = &self.session.facts;
+        let nodes = facts.nodes.iter_enumerated().map(|(node, _)| node);
+        { nodes }
+            .take_while(|&node| facts.location(node).offset < before)
+            .any(|node| facts.parent_of(node).is_some_and(|parent| facts.location(parent).offset >= before))
+    }
+
     /// Scans the entries from the line on that contains an offset, or from an earlier one.
     pub(crate) fn scan_from(&self, offset: u64, sink: &mut impl Sink) -> io::Result<()> {
         let start = self.line_before(offset)?;

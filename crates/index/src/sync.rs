@@ -53,6 +53,20 @@ pub struct SyncReport {
     pub unreadable: Vec<(PathBuf, io::Error)>,
     /// The damage because of which the index was made again.
     pub rebuilt: Option<IndexError>,
+    /// Set if the rows of logs turned out to be outdated while the logs were read.
+    pub(crate) has_outdated: bool,
+}
+
+impl SyncReport {
+    fn followed_by(self, mut rest: Self) -> Self {
+        rest.logs_read += self.logs_read;
+        rest.bytes_read += self.bytes_read;
+        rest.logs_added += self.logs_added;
+        rest.logs_removed += self.logs_removed;
+        rest.logs_renamed += self.logs_renamed;
+        // Logs that could not be read were tried again.
+        rest
+    }
 }
 
 /// What has to be done to bring the index up to date.
@@ -176,7 +190,14 @@ impl Index {
         let result = run.process(plan.tasks, texts);
         run.catalogue.roll_back();
         result?;
-        Ok(run.report)
+        let Run { report, catalogue, .. } = run;
+        if !report.has_outdated {
+            return Ok(report);
+        }
+        // Their rows are still marked, so they are read from the beginning, under other numbers.
+        drop(catalogue);
+        let rest = self.sync_locked(lock, files, options)?;
+        Ok(report.followed_by(rest))
     }
 }
 
@@ -397,6 +418,8 @@ type ReadResult = Result<Box<LogUpdate>, ReadFailure>;
 
 /// A log that could not be read, or an index that could not be written.
 enum ReadFailure {
+    /// What the index has of the log is no longer right. The log has to be read from its beginning.
+    Outdated,
     Log(PathBuf, io::Error),
     Index(IndexError),
 }
@@ -419,6 +442,10 @@ fn receive(
             }
             Err(ReadFailure::Log(path, error)) => {
                 report.unreadable.push((path, error));
+                Ok(())
+            }
+            Err(ReadFailure::Outdated) => {
+                report.has_outdated = true;
                 Ok(())
             }
             Err(ReadFailure::Index(error)) => Err(error),
@@ -461,6 +488,9 @@ impl LogReader<'_> {
         let read = read_log(task.file, state.unwrap_or_default()).map_err(unreadable)?;
         let summary = (self.options.describe)(&read.as_read(task.file), &read.session);
         let text_start = task.row.as_ref().map_or(0, |row| row.text_end);
+        if self.texts.is_some() && read.has_later_parent(text_start) {
+            return Err(ReadFailure::Outdated);
+        }
         let rows = match self.texts {
             Some(texts) => {
                 self.add_title(texts, task, log, &summary).map_err(ReadFailure::Index)?;

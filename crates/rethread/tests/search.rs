@@ -103,6 +103,26 @@ fn changes_of_files_are_noticed() {
     assert_eq!(matches(&home, "first"), [""; 0]);
 }
 
+#[test]
+fn note_belongs_to_its_message_also_if_its_parent_comes_later() {
+    let home = Home::default();
+    let mut log = LogBuilder::new(1);
+    log.prompt("first");
+    let before = log.bytes().len();
+    log.answer("the parent of the note");
+    let parent = log.bytes()[before..].to_vec();
+    let after = log.bytes().len();
+    log.system("informational", "a lonely note");
+    let mut bytes = log.bytes()[..before].to_vec();
+    bytes.extend_from_slice(&log.bytes()[after..]);
+    let path = home.write("projects/-home-user-app/00000001-0000-4000-8000-000000000000.jsonl", &bytes);
+    let message = |_: &SessionHits, hit: &Hit| hit.message.map(rethread::MessageNo::get);
+    let alone = search(&home, &parse("lonely"), message);
+    OpenOptions::new().append(true).open(&path).expect("opened").write_all(&parent).expect("written");
+    let found = search(&home, &parse("lonely"), message);
+    assert_ne!(alone, found, "it is a note of another message now");
+}
+
 /// Patterns that need what JSON escapes, and characters that fold to others.
 const PATTERNS: [&str; 10] =
     [r"ab+", r"[a-c]\s", r"a\nb", r"^b", r"(?i)é", r#""|\\"#, r"\x1b\[", r"检.?查", r"K|ſ", r"a.*\n.*b"];

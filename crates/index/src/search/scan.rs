@@ -83,6 +83,9 @@ impl<'s> LogScanner<'s> {
 
     fn scan_from(&self, file: &SessionFile, state: LogState, from: u64) -> io::Result<Option<ScannedLog>> {
         let read = read_log(file, state)?;
+        if read.has_later_parent(from) {
+            return self.scan_from(file, LogState::default(), 0);
+        }
         let file = &read.as_read(file);
         let summary = (self.describe)(file, &read.session);
         if !accepts_log(&self.query.filters, file, &summary, self.is_project) {
