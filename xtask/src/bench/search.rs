@@ -42,7 +42,8 @@ pub(super) fn usage(rethread: &Path, dir: &Path, rounds: usize) -> Result<()> {
         println!("| `usage` | - | this program has no such command | - | - |");
         return Ok(());
     }
-    let ccusage = match node_package(dir, "ccusage", "ccusage") {
+    // Newer versions have no program for this platform in every registry.
+    let ccusage = match node_package(dir, "ccusage", "ccusage@20.0.24") {
         Ok(package) => package,
         Err(error) => {
             println!("| `usage` | - | no ccusage: {error} | - | - |");
