@@ -173,7 +173,7 @@ pub use transcript::{
 };
 pub use usage::{
     DifferenceCause, DropReason, ExplainedReceipt, ForeignTotals, LibraryUsage, ReceiptRow, UsageComparison,
-    UsageDifference, UsageFilter,
+    UsageDifference, UsageFilter, read_usage_file,
 };
 
 #[doc(inline)]

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rethread_log::{Defect, Entry, Key, Line, Scanner, Sink};
@@ -207,6 +208,20 @@ pub fn scan_lines_with(
     let mut source = PositionedFile { file, at: range.start };
     let bytes = range.end.saturating_sub(range.start);
     for_each_piece(&mut source, bytes, |piece| scanner.scan_lines_with(&finder, piece, sink))
+}
+
+/// Reads a text file that the user names; at most `max_bytes`.
+pub fn read_user_text(path: &Path, max_bytes: u64) -> io::Result<String> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut text = String::new();
+    if file.take(max_bytes.saturating_add(1)).read_to_string(&mut text)? as u64 > max_bytes {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
 }
 
 /// Returns the offset after the last newline among the first `len` bytes of a file.

@@ -249,7 +249,7 @@ fn time_zone(named: Option<&str>, terminal: &Terminal) -> Result<TimeZone, Failu
 fn price_list(file: Option<&std::path::Path>) -> Result<PriceList, Failure> {
     let Some(path) = file else { return Ok(PriceList::default()) };
     let shown = path.display();
-    let json = std::fs::read_to_string(path)
+    let json = rethread::read_usage_file(path)
         .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
     PriceList::with_overrides(&json).map_err(|error| {
         Failure::new(format!("{shown}: {error}"))

@@ -168,9 +168,9 @@ mod tests {
             "Before the reset I would like to know whether the [working] tree is clean and if not why."
         );
         assert_eq!(snippet(text, &["working   tree"], 40), "…the [working tree] is clean and if…");
-        assert_eq!(snippet(text, &["Before"], 20), "[Before] the reset…");
-        assert_eq!(snippet(text, &["why"], 20), "…clean and if not [why].");
-        assert_eq!(snippet(text, &["the", "reset", "clean"], 24), "Before [the] [reset] I…");
+        assert_eq!(snippet(text, &["Before"], 20), "[Before] the reset I…");
+        assert_eq!(snippet(text, &["why"], 20), "…and if not [why].");
+        assert_eq!(snippet(text, &["the", "reset", "clean"], 24), "Before [the] [reset] I would…");
         assert_eq!(snippet(text, &[], 20), "Before the reset I…");
         assert_eq!(snippet("", &[], 20), "");
         let long = "x".repeat(30);

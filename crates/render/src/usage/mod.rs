@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 pub use rows::{ReceiptLineRow, UsageCostRow, UsageGroupRow, UsageReceiptRow, UsageTotalRow, usage_key_text};
 
-use crate::text::{DisplayOptions, Style, format_amount, pad, pad_left, plural, truncate};
+use crate::text::{DisplayOptions, Style, escape, format_amount, pad, pad_left, plural, truncate};
 
 /// The width of a table for a pipe, where lines may have any length.
 const PIPE_WIDTH: usize = 120;
@@ -221,7 +221,7 @@ pub fn usage_notes(report: &UsageReport) -> Vec<String> {
             .unpriced
             .iter()
             .map(|(model, sum)| {
-                let name = if model.is_empty() { "no model" } else { model };
+                let name = if model.is_empty() { "no model".into() } else { escape(model) };
                 format!(
                     "{name} ({}, {} tokens)",
                     plural(sum.responses, "response"),

@@ -8,12 +8,24 @@ use std::path::{Path, PathBuf};
 
 use rethread_index::{LoadedUsage, LogLedger, read_usage};
 use rethread_model::{LogUsage, PriceList, Receipt, SessionId, Time, receipts};
-use rethread_store::{SessionFile, project_dir_name};
+use rethread_store::{SessionFile, project_dir_name, read_user_text};
 
 pub use compare::{DifferenceCause, ForeignTotals, UsageComparison, UsageDifference};
 pub use explain::{DropReason, ExplainedReceipt, ReceiptRow};
 
 use crate::library::{Library, LogSource};
+
+/// The largest file of prices or totals that is read.
+const MAX_FILE: u64 = 64 << 20;
+
+/// Reads a file of prices, or of totals to compare with.
+///
+/// ```
+/// assert!(rethread::read_usage_file("/nowhere".as_ref()).is_err());
+/// ```
+pub fn read_usage_file(path: &Path) -> io::Result<String> {
+    read_user_text(path, MAX_FILE)
+}
 
 /// The usage that the logs of a library record.
 #[derive(Debug, Default)]

@@ -55,7 +55,7 @@ pub(super) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     let shown = file.display();
-    let json = std::fs::read_to_string(file)
+    let json = rethread::read_usage_file(file)
         .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
     let reported = ForeignTotals::parse(&json).ok_or_else(|| {
         Failure::new(format!("{shown} has no totals of ccusage"))
