@@ -14,6 +14,7 @@ mod terminal;
 mod time_arg;
 mod wording;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -75,8 +76,30 @@ fn print_usage_error(error: &clap::Error) -> ExitCode {
     if let Some([option, value]) = slip.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
         eprintln!("hint: write {option}={value}");
     }
+    if let Some(hint) = session_hint(error, std::env::args_os().collect()) {
+        eprintln!("hint: {}", rethread_render::escape(&hint));
+    }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
+
+/// Suggests `show` if a word that is no command names a session.
+fn session_hint(error: &clap::Error, mut words: Vec<OsString>) -> Option<String> {
+    let named = error.get(ContextKind::InvalidSubcommand)?.to_string();
+    // Anyone may mistype a command; a short word is hardly an id.
+    if named.chars().count() < MIN_ID_WORD {
+        return None;
+    }
+    let at = words.iter().position(|word| *word == *named)?;
+    words.truncate(at);
+    let global = CliArgs::try_parse_words(words).ok()?.global;
+    let is_session = commands::library(&global).is_named(named.as_ref());
+    let options = commands::library_options(&global);
+    is_session
+        .then(|| format!("did you mean `rethread{options} show {}`?", rethread_render::shell_word(&named)))
+}
+
+/// The number of characters of the shortest word that is taken for an id.
+const MIN_ID_WORD: usize = 4;
 
 /// Returns a usage error for a terminal. Control characters in the repeated arguments are escaped, because
 /// they may be untrusted file names.

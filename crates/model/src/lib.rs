@@ -45,6 +45,7 @@ mod preview;
 mod reminders;
 mod search_results;
 mod search_text;
+mod short_ids;
 mod step_sequence;
 mod step_stream;
 mod summary;
@@ -86,12 +87,13 @@ pub use search_text::{
     EntryTexts, MessageKey, MessagePlace, SearchText, TextSource, entry_block_text, entry_texts,
 };
 pub use session::{BranchPoint, Path, Session};
+pub use short_ids::ShortIds;
 pub use step_sequence::{ItemHeader, StepItems};
 pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
 pub use summary::{OriginKind, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionSummary, Worktree};
-pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
+pub use title::{Title, TitleSource, collapse_whitespace, heading, heading_within, title};
 pub use transcript::{
     CallEvent, CallSidecars, ListedSubagent, MessageEvent, NoteEvent, OutlineEntry, PartEvent,
     ReadWholeResult, ResultEvent, SiblingPath, SubagentEvent, SubagentNo, Transcript, TranscriptHeader,

@@ -170,9 +170,9 @@ pub use transcript::{
 
 #[doc(inline)]
 pub use rethread_edit::{
-    Change, CleanReport, CleanWarning, Cleaned, CloneCounts, ClonePlanError, CompressOptions, ContextSize,
-    Level, LineCounts, Measure, PatternError, Preset, Recipe, RedactOptions, RedactPattern, RedactionCounts,
-    Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
+    AddedCounts, Change, CleanReport, CleanWarning, Cleaned, CloneCounts, ClonePlanError, CompressOptions,
+    ContextSize, Level, LineCounts, Measure, PatternError, Preset, Recipe, RedactOptions, RedactPattern,
+    RedactionCounts, Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
 };
 #[doc(inline)]
 pub use rethread_index::{
@@ -189,7 +189,7 @@ pub use rethread_model::{
     MessageView, NodeId, NoteEvent, NoteView, OriginKind, OutlineEntry, PartEvent, Path, PathStatus,
     PathSummary, Preview, PreviewSummary, ReadWholeResult, Reader, Refusal, ResultEvent, ResultPart,
     SearchResults, Session, SessionHits, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionOverview,
-    SessionSummary, Severity, SiblingPath, Snippet, StepId, StepStream, SubagentEvent, SubagentNo,
+    SessionSummary, Severity, ShortIds, SiblingPath, Snippet, StepId, StepStream, SubagentEvent, SubagentNo,
     TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
     TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage,
     VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage, Worktree,

@@ -9,13 +9,11 @@ use rethread_model::{
     Client, Facts, MessageCounts, OriginKind, Session, SessionKind, SessionOrigin, SessionSummary, Severity,
     Time, Worktree, harmful_findings, title,
 };
-use rethread_store::{
-    FindError, Holder, LiveClient, SessionFile, client_worktree, is_project_dir_for, project_dir_name,
-};
+use rethread_store::{FindError, Holder, LiveClient, SessionFile, client_worktree, project_dir_name};
 use rustc_hash::FxHashMap;
 
 use crate::library::{Library, LogSource, Selector};
-use crate::origin::read_origin;
+use crate::origin::{is_dir_of, recorded_directory};
 use crate::titles::{self, TitleInFile};
 
 /// Options of a listing.
@@ -45,7 +43,8 @@ pub struct LsOptions {
     pub branched: bool,
     /// The order of the sessions.
     pub sort: SortOrder,
-    /// Check each session against the clients in use ([`SessionSummary::severity`]).
+    /// Check each session against the clients in use ([`SessionSummary::severity`]). Logs of subagents are not
+    /// checked, because nobody resumes them.
     pub check: bool,
     /// List at most this many sessions.
     pub limit: Option<usize>,
@@ -209,8 +208,9 @@ impl Listing {
 }
 
 /// The kinds of files that are counted, not listed, unless asked for.
-pub(crate) const HIDDEN_KINDS: [SessionKind; 5] = [
+pub(crate) const HIDDEN_KINDS: [SessionKind; 6] = [
     SessionKind::Agent,
+    SessionKind::Orphan,
     SessionKind::Headless,
     SessionKind::Empty,
     SessionKind::Summaries,
@@ -300,7 +300,8 @@ impl Library {
         let sources: FxHashMap<&Path, &LogSource> =
             sources.iter().map(|source| (source.file.path.as_path(), source)).collect();
         sessions.par_iter_mut().for_each(|session| {
-            let Some(source) = sources.get(session.path.as_path()) else { return };
+            let source = sources.get(session.path.as_path()).filter(|source| !source.file.is_subagent);
+            let Some(source) = source else { return };
             let _turn = source.lock_if_large();
             session.severity = source.facts().ok().map(|(facts, _)| severity_of(&Session::new(facts)));
         });
@@ -557,7 +558,8 @@ fn scan(
     summary.is_live = live.contains_key(&source.file.id);
     source.add_origin_to(&mut summary);
     // With a limit, the order decides which sessions are checked.
-    if options.check && options.limit.is_none() && (options.agents || !HIDDEN_KINDS.contains(&summary.kind)) {
+    let is_listed = options.agents || !HIDDEN_KINDS.contains(&summary.kind);
+    if options.check && options.limit.is_none() && is_listed && !source.file.is_subagent {
         summary.severity = Some(severity_of(&session));
     }
     Ok(ScannedSession { summary, title_in_file })
@@ -624,14 +626,9 @@ pub(crate) fn summarise(session: &Session, source: &LogSource, bytes: u64) -> Se
 /// Returns the first directory that a log records and whose project contains the log. A clone that was put into another
 /// project records its directory in a sidecar.
 pub(crate) fn resume_dir_in(file: &SessionFile, facts: &Facts) -> Option<PathBuf> {
-    let project = file.dir_name();
     // A directory of another machine, or one that a log makes up, may not be a path here.
-    let is_found_in = |dir: &str| Path::new(dir).is_absolute() && is_project_dir_for(&project, dir);
-    let recorded = facts.cwds.iter().map(|(cwd, _)| cwd).find(|cwd| is_found_in(cwd));
-    recorded.map(PathBuf::from).or_else(|| {
-        let directory = read_origin(file)?.directory?;
-        is_found_in(&directory).then(|| directory.into())
-    })
+    let recorded = facts.cwds.iter().map(|(cwd, _)| cwd).find(|cwd| is_dir_of(file, cwd));
+    recorded.map(str::to_owned).or_else(|| recorded_directory(file)).map(PathBuf::from)
 }
 
 fn kind_of(facts: &Facts, file: &SessionFile) -> SessionKind {

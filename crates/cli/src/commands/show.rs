@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use rethread::{
-    LoadedTranscript, LogSource, MessageEvent, MessageNo, NoteEvent, Transcript, TranscriptError,
+    Library, LoadedTranscript, LogSource, MessageEvent, MessageNo, NoteEvent, Transcript, TranscriptError,
     TranscriptHeader, TranscriptOptions, TranscriptPath, TranscriptSubagent, TranscriptWriter, TurnBound,
     TurnRange, VisibleContent, VisibleThinking, Visit,
 };
@@ -14,9 +14,10 @@ use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, library};
 use crate::failure::Failure;
-use crate::resume_command::ResumeCommand;
+use crate::resume_command::{ResumeCommand, not_resumable};
 use crate::scope::find_one;
 use crate::terminal::Terminal;
+use crate::wording::command_on;
 
 /// Show the conversation of a session
 ///
@@ -111,7 +112,10 @@ pub(crate) fn run(
     if global.json {
         transcript.walk(&mut RowWriter { out: &mut out, transcript: &transcript })?;
     } else {
-        let next = next_step(&source, &loaded, &transcript.header).filter(|_| !args.removed && !global.demo);
+        let is_own = !args.removed && !global.demo;
+        let next =
+            is_own.then(|| next_step(&source, &loaded, &transcript.header, &library, global, terminal));
+        let next = next.flatten();
         let options = ShowOptions { tools: args.tools.into(), subagent: &describe_subagent, next };
         render::write_conversation(&mut out, &transcript, &options, &terminal.stdout)?;
     }
@@ -169,13 +173,25 @@ fn print_resume_point(loaded: &LoadedTranscript, terminal: &Terminal) {
 }
 
 /// Returns the command that continues the shown path: a client resumes the active one, a clone any other.
-fn next_step(source: &LogSource, loaded: &LoadedTranscript, header: &TranscriptHeader) -> Option<NextStep> {
+fn next_step(
+    source: &LogSource,
+    loaded: &LoadedTranscript,
+    header: &TranscriptHeader,
+    library: &Library,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Option<NextStep> {
     let id = source.file.id.as_str().into();
     let resume = ResumeCommand::for_log(&source.file.path, &id, loaded.resume_dir.clone());
     let resume = resume.filter(|_| !source.file.is_subagent)?;
     if !header.active {
-        let clone = format!("rethread clone {} --path {}", resume.id, header.path_n);
+        let clone = command_on("clone", &resume.id, &source.file.path, library, global);
+        let clone = format!("{clone} --path {}", header.path_n);
         return Some(NextStep { label: "clone", commands: vec![clone] });
+    }
+    if let Err(failure) = resume.existing_dir(library) {
+        terminal.print_note(&not_resumable(&failure));
+        return None;
     }
     let enter = resume.dir.as_ref().map(|dir| format!("cd {}", render::shell_word(&dir.to_string_lossy())));
     let client = ResumeCommand { dir: None, ..resume }.to_string();
