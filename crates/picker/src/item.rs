@@ -43,6 +43,8 @@ pub(crate) struct ItemSummary {
     pub(crate) turns: u64,
     pub(crate) paths: u64,
     pub(crate) is_live: bool,
+    /// A client in use would lose or refuse a part of it.
+    pub(crate) is_harmed: bool,
 }
 
 impl PickerItem {
@@ -78,6 +80,7 @@ impl PickerItem {
             turns: summary.turns,
             paths: summary.paths,
             is_live: summary.is_live,
+            is_harmed: summary.is_harmed(),
         });
     }
 

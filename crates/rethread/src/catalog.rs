@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use rayon::prelude::*;
-use rethread_model::SessionSummary;
+use rethread_model::{Session, SessionSummary};
 
 use crate::library::{Library, LogSource};
-use crate::ls::{HIDDEN_KINDS, LsOptions, is_of_other_project};
+use crate::ls::{HIDDEN_KINDS, LsOptions, is_of_other_project, severity_of, summarise};
 
 /// The logs of some projects, newest first, with their sizes and times. None of them has been read.
 #[derive(Debug, Clone)]
@@ -16,6 +16,8 @@ pub struct Catalog {
     pub logs: Vec<LogSource>,
     cwd: Option<PathBuf>,
     live: BTreeSet<String>,
+    /// Finds titles in other files.
+    library: Library,
 }
 
 impl Library {
@@ -33,7 +35,7 @@ impl Library {
             b.file.modified.cmp(&a.file.modified).then_with(|| a.file.path.cmp(&b.file.path))
         });
         let live = self.store.live_clients().into_keys().collect();
-        Catalog { logs, cwd: options.cwd.clone(), live }
+        Catalog { logs, cwd: options.cwd.clone(), live, library: self.clone() }
     }
 
     fn session_logs_in_scope(&self, options: &LsOptions) -> Vec<LogSource> {
@@ -54,7 +56,8 @@ impl Catalog {
     /// Reads the summary of a log of this catalog. Returns `None` if a listing leaves it out: the log of a subagent, a
     /// headless run or a file without a conversation, or one of another directory whose project has the same name.
     ///
-    /// Reading needs memory for the facts of the session, not for its texts. A title in another file is ignored.
+    /// Reading needs memory for the facts of the session, not for its texts. The session is checked against the clients
+    /// in use, as a listing does.
     ///
     /// ```
     /// use rethread::{Library, LsOptions};
@@ -66,10 +69,17 @@ impl Catalog {
     /// ```
     pub fn summary(&self, log: &LogSource) -> Result<Option<SessionSummary>, crate::Error> {
         let _turn = log.lock_if_large();
-        let mut summary = log.summary()?;
+        let (facts, bytes) = log.facts()?;
+        let title = self.library.title_of(log, &facts);
+        let session = Session::new(facts);
+        let mut summary = SessionSummary { title, ..summarise(&session, log, bytes) };
         summary.is_live = self.live.contains(&log.file.id);
         log.add_origin_to(&mut summary);
         let is_other = self.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd));
-        Ok((!is_other && !HIDDEN_KINDS.contains(&summary.kind)).then_some(summary))
+        if is_other || HIDDEN_KINDS.contains(&summary.kind) {
+            return Ok(None);
+        }
+        summary.severity = Some(severity_of(&session));
+        Ok(Some(summary))
     }
 }
