@@ -37,7 +37,7 @@ pub(crate) const LIST_KEYS: [KeyHint; 17] = [
 /// The key that quits while the query is empty.
 pub(crate) const QUIT: &str = "q";
 
-/// What marks and counts mean; listed after the keys.
+/// The meaning of marks and counts; listed after the keys.
 pub(crate) const MARKS: [KeyHint; 3] = [
     hint("●", "", "the session is open in a client"),
     hint("!", "", "clients lose or refuse a part of the session (^K explains it)"),

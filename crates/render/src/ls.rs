@@ -37,7 +37,7 @@ pub enum ListColumn {
     Project,
 }
 
-/// What a table of sessions depends on besides the sessions.
+/// Options of a table of sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct ListOptions<'l> {
     /// The ids of all sessions. On a terminal an id is shortened to what names the session among them.

@@ -557,10 +557,10 @@ fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<
     Some((out, changes))
 }
 
-/// How clients resume the result of a repair.
+/// The result of checking a repaired session.
 #[derive(Default)]
 struct CheckedRepair {
-    /// What any client would still lose or reject.
+    /// The findings of any client that are left.
     left: Vec<Finding>,
     /// All clients send the same.
     agree: bool,
