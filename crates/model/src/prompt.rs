@@ -321,6 +321,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn report_of_a_task_is_shown_without_markup() {
+        let report = "<task-notification>\n<task-id>a91</task-id>\n<status>completed</status>\n\
+                      <summary>Agent \"Dig\" completed</summary>\n<result>Found it.</result>\n\
+                      </task-notification>\nRead the log.";
+        assert_eq!(readable_text(report), "Agent \"Dig\" completed\n\nFound it.\n\nRead the log.");
+        let unknown = "<task-notification>later</task-notification>";
+        assert_eq!(readable_text(unknown), unknown, "without a summary nothing is left out");
+    }
+
+    #[test]
     fn client_markup_is_not_human() {
         for (text, author) in [
             ("fix the build", Author::Human),

@@ -406,6 +406,18 @@ mod tests {
     }
 
     #[test]
+    fn summary_of_a_result_is_a_line_that_says_something() {
+        let summary = |text: &str| {
+            let CallOutcome { text, more_lines, .. } = CallOutcome::new(text, false);
+            format!("{text} +{more_lines}")
+        };
+        assert_eq!(summary("{\n  \"name\": \"kettle\"\n}"), "\"name\": \"kettle\" +2");
+        assert_eq!(summary("---\n## Summary\n\nAll is well."), "All is well. +2");
+        assert_eq!(summary("## Report of the kettle\nHot."), "## Report of the kettle +1");
+        assert_eq!(summary("{}"), "{} +0", "if no line says anything, the first one");
+    }
+
+    #[test]
     fn calls_are_described_by_their_subject() {
         let calls = [
             ("Bash", r#"{"command":"cargo test\n","description":"Run the tests"}"#, ""),
