@@ -2,6 +2,7 @@
 
 mod clone;
 mod picker;
+mod search;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ struct Measurement {
 type BenchPart = fn(&Path, &Path, usize) -> Result<()>;
 
 /// The parts, each with its name and its maximum number of rounds.
-const PARTS: [(&str, BenchPart, usize); 9] = [
+const PARTS: [(&str, BenchPart, usize); 11] = [
     ("info", info, 7),
     ("ls", ls, 7),
     ("growth", growth, 3),
@@ -37,12 +38,14 @@ const PARTS: [(&str, BenchPart, usize); 9] = [
     ("clean", clean, 7),
     ("export", export, 3),
     ("picker", picker::run, 7),
+    ("search", search::run, 7),
+    ("usage", search::usage, 5),
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let quick = args.iter().any(|arg| arg == "--quick");
     let rounds = if quick { 2 } else { 7 };
-    let only = args.iter().find(|arg| !arg.starts_with("--")).map(String::as_str);
+    let only: Vec<&str> = args.iter().map(String::as_str).filter(|arg| !arg.starts_with("--")).collect();
     cargo(&["build", "--release", "-p", "rethread-cli"], &[])?;
     let rethread = target_dir().join("release/rethread");
     let dir = target_dir().join("bench");
@@ -50,7 +53,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     println!("| what | rethread | reference | ratio | peak memory |");
     println!("|---|---|---|---|---|");
     for (name, part, max_rounds) in PARTS {
-        if only.is_none_or(|only| only == name) {
+        if only.is_empty() || only.contains(&name) {
             part(&rethread, &dir, rounds.min(max_rounds))?;
         }
     }

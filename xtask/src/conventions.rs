@@ -94,7 +94,8 @@ impl Sources {
     fn code(&self) -> impl Iterator<Item = (&Path, usize, &str)> {
         let program = |path: &Path| path.components().any(|part| part.as_os_str() == "src");
         self.0.iter().filter(move |(path, _)| program(path)).flat_map(|(path, text)| {
-            let tests = text.find("\n#[cfg(test)]\nmod tests").unwrap_or(text.len());
+            let tests = text.find("\n#![cfg(test)]\n").or_else(|| text.find("\n#[cfg(test)]\nmod tests"));
+            let tests = tests.unwrap_or(text.len());
             let lines = text[..tests].lines().enumerate();
             let code = lines.filter(|(_, line)| !line.trim_start().starts_with("//"));
             code.map(|(at, line)| (path.as_path(), at + 1, line))

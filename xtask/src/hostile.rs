@@ -22,11 +22,13 @@ const MAX_RATIO: f64 = 5.0;
 const MIN_WORK: u64 = 1_000_000;
 
 /// The name and arguments of each command; `SESSION` and `OUT` are filled in.
-const COMMANDS: [(&str, &[&str]); 22] = [
+const COMMANDS: [(&str, &[&str]); 24] = [
     ("ls", &["ls", "--all"]),
     ("info", &["info", "SESSION"]),
     ("tree", &["tree", "SESSION"]),
+    ("outline", &["outline", "SESSION"]),
     ("show", &["show", "SESSION"]),
+    ("show --at", &["show", "--at", "1", "--around", "3", "--max-chars", "4000", "SESSION"]),
     ("show --json", &["show", "--json", "SESSION"]),
     ("check", &["check", "--client", "all", "SESSION"]),
     ("preview", &["preview", "SESSION"]),

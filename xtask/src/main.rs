@@ -45,7 +45,7 @@ fn main() -> Result<()> {
         ["fuzz"] => fuzz::run(&fuzz::Effort::Seconds(60)),
         ["fuzz", seconds] => fuzz::run(&fuzz::Effort::Seconds(seconds.parse()?)),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export|picker] | corpus [--recipe NAME] [DIR…] | browser | pictures [--binary PATH] [--matrix DIR] | conventions | hostile [--sample N] [FILTER…] | hunt [CASES [TEST]] | fuzz [SECONDS] | {}",
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export|picker|search|usage] | corpus [--recipe NAME] [DIR…] | browser | pictures [--binary PATH] [--matrix DIR] | conventions | hostile [--sample N] [FILTER…] | hunt [CASES [TEST]] | fuzz [SECONDS] | {}",
             real_client::USAGE
         ),
     }

@@ -49,6 +49,19 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Installs a program from the crates registry below `dir`, once.
+pub(crate) fn cargo_program(dir: &Path, name: &str, package: &str, options: &[&str]) -> Result<PathBuf> {
+    let root = dir.join(package);
+    let program = root.join("bin").join(name);
+    if !program.exists() {
+        let mut command = Command::new("cargo");
+        command.args(["install", "--locked", package]).args(options).arg("--root").arg(&root);
+        run_quietly(command.env("CARGO_TARGET_DIR", dir.join("peer-build")))
+            .context("it cannot be installed")?;
+    }
+    Ok(program)
+}
+
 /// A package from npm, installed into a directory of its own.
 pub(crate) struct NodePackage {
     pub(crate) node: PathBuf,

@@ -127,6 +127,7 @@ pub(crate) enum Command {
     Ls(commands::ls::LsArgs),
     Info(commands::info::InfoArgs),
     Tree(commands::tree::TreeArgs),
+    Outline(commands::outline::OutlineArgs),
     Search(commands::search::SearchArgs),
     Show(commands::show::ShowArgs),
     Export(commands::export::ExportArgs),
@@ -137,6 +138,8 @@ pub(crate) enum Command {
     Clone(commands::clone::CloneArgs),
     Clean(commands::clean::CleanArgs),
     Secrets(commands::secrets::SecretsArgs),
+    Usage(commands::usage::UsageArgs),
+    Sql(commands::sql::SqlArgs),
     Index(commands::index::IndexArgs),
     Util(commands::util::UtilArgs),
 }

@@ -61,6 +61,14 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "outline",
+        &[
+            example("rethread outline last", "the prompts of the newest session"),
+            example("rethread --demo outline 0000d001", "a sample with forks"),
+            example("rethread --demo outline 0000d001 --max-chars 400 --json", "for agents: little to read"),
+        ],
+    ),
+    (
         "search",
         &[
             example("rethread --demo search sensor", "messages with a word, in all sessions"),
@@ -74,8 +82,11 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             example("rethread show last", "the newest session"),
             example("rethread show last --turns -1", "only its last turn"),
-            example("rethread --demo show 0000d001 --path 1", "an abandoned branch"),
             example("rethread --demo show 0000d005 --tools full --thinking", "everything there is"),
+            example(
+                "rethread --demo show 0000d005 --at 16 --around 2 --max-chars 2000",
+                "a part, for an agent",
+            ),
         ],
     ),
     (
@@ -154,6 +165,27 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
                 "rethread secrets --all --also 'KETTLE-[0-9]{8}'",
                 "search for a format of your own, too",
             ),
+        ],
+    ),
+    (
+        "usage",
+        &[
+            example("rethread --demo usage", "tokens and cost by day"),
+            example("rethread --demo usage --by model --since 2026-01-01", "by model"),
+            example("rethread --demo usage --by session --limit 5", "the five most expensive sessions"),
+            example("rethread --demo usage --explain 0000d001", "each response, with the lines of the log"),
+            example("rethread usage prices", "the prices in the program"),
+        ],
+    ),
+    (
+        "sql",
+        &[
+            example("rethread --demo sql 'select title, turns from sessions'", "a table"),
+            example(
+                "rethread --demo sql --json 'select tool, count(*) from tool_calls group by 1'",
+                "for scripts: an object for each row",
+            ),
+            example("rethread --demo sql --schema", "what can be queried"),
         ],
     ),
     (

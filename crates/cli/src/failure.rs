@@ -1,24 +1,71 @@
-//! Errors as shown to the user: one line, and hints.
+//! Errors as shown to the user: one line, and hints; or as one JSON object.
 
 use std::io;
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use rethread::{CleanError, CloneError, ExportError, RepairError};
 use rethread::{FindError, Holder, PathRejection, ShortIds, SkippedPath};
+
+use crate::failure_kind::FailureKind;
 
 /// An error; printed once, in `main`.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The error message.
     pub(crate) error: String,
+    /// Lines below the message that point at a place in the input.
+    pub(crate) pointer: Option<String>,
     /// Hints on how to proceed.
     pub(crate) hints: Vec<String>,
-    kind: Option<io::ErrorKind>,
+    kind: FailureKind,
+    /// More fields of the JSON object.
+    data: Vec<(&'static str, Value)>,
+    io_kind: Option<io::ErrorKind>,
 }
 
 impl Failure {
     pub(crate) fn new(error: impl Into<String>) -> Self {
-        Self { error: error.into(), hints: Vec::new(), kind: None }
+        Self {
+            error: error.into(),
+            pointer: None,
+            hints: Vec::new(),
+            kind: FailureKind::Failed,
+            data: Vec::new(),
+            io_kind: None,
+        }
+    }
+
+    /// Sets the kind, for programs.
+    pub(crate) fn kind(self, kind: FailureKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Adds a field to the JSON object.
+    pub(crate) fn with(mut self, name: &'static str, value: Value) -> Self {
+        self.data.push((name, value));
+        self
+    }
+
+    /// Adds lines below the message that point at a place in the input.
+    pub(crate) fn pointing_at(self, lines: String) -> Self {
+        Self { pointer: Some(lines), ..self }
+    }
+
+    /// Returns the error as one JSON object. `edit` edits its texts.
+    pub(crate) fn to_json(&self, edit: impl Fn(&str) -> String) -> Value {
+        let hint = (!self.hints.is_empty()).then(|| edit(&self.hints.join("; ")));
+        let mut object = json!({
+            "type": "error",
+            "kind": self.kind.name(),
+            "message": edit(&self.error),
+            "hint": hint,
+        });
+        for (name, value) in &self.data {
+            object[*name] = value.clone();
+        }
+        object
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -27,13 +74,13 @@ impl Failure {
     }
 
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        self.kind == Some(io::ErrorKind::BrokenPipe)
+        self.io_kind == Some(io::ErrorKind::BrokenPipe)
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self { kind: Some(error.kind()), ..Self::new(error.to_string()) }
+        Self { io_kind: Some(error.kind()), ..Self::new(error.to_string()) }
     }
 }
 
@@ -141,7 +188,16 @@ impl From<ExportError> for Failure {
             ExportError::Session(error) => return error.into(),
             error => error,
         };
-        let failure = Self::new(with_causes(&error));
+        let kind = match &error {
+            ExportError::ForeignDirectory { .. }
+            | ExportError::ForeignFile { .. }
+            | ExportError::Changed { .. } => FailureKind::Exists,
+            ExportError::Write { source, .. } => source.into(),
+            ExportError::NoPath { .. } => FailureKind::NotFound,
+            ExportError::Moved { .. } => FailureKind::InUse,
+            _ => FailureKind::Failed,
+        };
+        let failure = Self::new(with_causes(&error)).kind(kind);
         match error {
             ExportError::ForeignDirectory { .. } => failure
                 .hint("choose a new or empty directory, or one created by an earlier export")
@@ -161,7 +217,13 @@ impl From<RepairError> for Failure {
             RepairError::Read(error) => return error.into(),
             error => error,
         };
-        let failure = Self::new(with_causes(&error));
+        let kind = match &error {
+            RepairError::InUse(_) => FailureKind::InUse,
+            RepairError::NoDestination => FailureKind::Usage,
+            RepairError::Write { source, .. } => source.into(),
+            _ => FailureKind::Failed,
+        };
+        let failure = Self::new(with_causes(&error)).kind(kind);
         match &error {
             RepairError::InUse(holder) => {
                 failure.hint(holder_hint(holder, "omit --in-place to write a new session"))
@@ -185,7 +247,14 @@ impl From<CleanError> for Failure {
             CleanError::Read(error) => return error.into(),
             error => error,
         };
-        let failure = Self::new(with_causes(&error));
+        let kind = match &error {
+            CleanError::InUse(_) => FailureKind::InUse,
+            CleanError::NoDestination => FailureKind::Usage,
+            CleanError::OutputIsSource(_) => FailureKind::Exists,
+            CleanError::Write { source, .. } => source.into(),
+            _ => FailureKind::Failed,
+        };
+        let failure = Self::new(with_causes(&error)).kind(kind);
         match &error {
             CleanError::InUse(holder) => failure.hint(holder_hint(holder, "write a copy with -o DIR")),
             CleanError::NoDestination => failure.hint("write a copy with -o DIR"),
@@ -213,7 +282,17 @@ impl From<CloneError> for Failure {
             CloneError::Read(error) => return error.into(),
             error => error,
         };
-        let failure = Self::new(with_causes(&error));
+        let kind = match &error {
+            CloneError::NoDestination => FailureKind::Usage,
+            CloneError::NoDirectory(_) => FailureKind::InvalidValue,
+            CloneError::Impossible(
+                Unmakable::NoPath(..) | Unmakable::NoMessage(..) | Unmakable::NotOnPath(..),
+            ) => FailureKind::NotFound,
+            CloneError::Impossible(_) => FailureKind::Unsuitable,
+            CloneError::Write { source, .. } => source.into(),
+            _ => FailureKind::Failed,
+        };
+        let failure = Self::new(with_causes(&error)).kind(kind);
         match &error {
             CloneError::NoDestination => failure.hint("--to DIR writes the clone to the project of DIR"),
             CloneError::NoDirectory(_) => failure.hint("--to takes the working directory of a project"),
@@ -239,9 +318,27 @@ impl From<CloneError> for Failure {
     }
 }
 
+/// Returns the kind of an error while finding or reading a session.
+fn kind_of(error: &rethread::Error) -> FailureKind {
+    match error {
+        rethread::Error::Find(FindError::Ambiguous { .. })
+        | rethread::Error::AmbiguousTitle { .. }
+        | rethread::Error::NotOne { .. } => FailureKind::Ambiguous,
+        rethread::Error::Read { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
+            FailureKind::InUse
+        }
+        rethread::Error::Read { .. } | rethread::Error::Find(FindError::Read { .. }) => {
+            FailureKind::Unreadable
+        }
+        rethread::Error::Find(_) | rethread::Error::NoLastSession { .. } => FailureKind::NotFound,
+        rethread::Error::NotASession { .. } => FailureKind::NotASession,
+        _ => FailureKind::Failed,
+    }
+}
+
 impl From<rethread::Error> for Failure {
     fn from(error: rethread::Error) -> Self {
-        let failure = Self::new(with_causes(&error));
+        let failure = Self::new(with_causes(&error)).kind(kind_of(&error));
         match &error {
             rethread::Error::Find(FindError::NoMatch { roots, .. }) if roots.is_empty() => {
                 failure.hint("`rethread --demo ls` lists the sample sessions")
@@ -256,10 +353,22 @@ impl From<rethread::Error> for Failure {
                 // All ids with this beginning are among the candidates.
                 let ids = ShortIds::new(candidates.iter().map(|candidate| candidate.id.as_str()));
                 let shown = candidates.iter().take(MAX_CANDIDATES).map(|file| session_label(file, &ids));
+                let rows = candidates
+                    .iter()
+                    .map(|file| json!({ "session": file.id, "path": file.path.to_string_lossy() }));
+                let failure = failure.with("candidates", rows.collect());
                 with_candidates(failure, shown.collect(), candidates.len())
             }
             rethread::Error::AmbiguousTitle { candidates, ids, .. } => {
                 let shown = candidates.iter().take(MAX_CANDIDATES).map(|session| summary_label(session, ids));
+                let row = |session: &rethread::SessionSummary| {
+                    json!({
+                        "session": session.id.as_str(),
+                        "path": session.path.to_string_lossy(),
+                        "title": session.title.text,
+                    })
+                };
+                let failure = failure.with("candidates", candidates.iter().map(row).collect());
                 with_candidates(failure, shown.collect(), candidates.len())
             }
             rethread::Error::NoLastSession { .. } => {

@@ -11,6 +11,7 @@ use rethread::{Library, SessionId, SessionKind, SessionSummary};
 use rethread_render::{DisplayOptions, Style, shell_word};
 
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::wording::session_name;
 
 /// The program that resumes sessions.
@@ -44,16 +45,19 @@ impl ResumeCommand {
                 return Err(Failure::new(format!(
                     "`{id}` is the log of a subagent, which cannot be resumed"
                 ))
+                .kind(FailureKind::Unsuitable)
                 .hint(format!("`rethread repair {}` converts it into a session", name())));
             }
             SessionKind::Empty | SessionKind::Summaries | SessionKind::Pointer => {
-                return Err(Failure::new(format!("`{id}` contains no conversation to resume")));
+                return Err(Failure::new(format!("`{id}` contains no conversation to resume"))
+                    .kind(FailureKind::Unsuitable));
             }
             _ => {}
         }
         Self::for_log(&session.path, id, library.resume_dir(session)).ok_or_else(|| {
             let path = session.path.display();
             Failure::new(format!("clients do not find {path}"))
+                .kind(FailureKind::Unsuitable)
                 .hint("they find only logs named by a UUID in a project of a config directory")
                 .hint(format!("`rethread clone {} --to DIR` copies it to the project of DIR", name()))
         })
@@ -105,9 +109,10 @@ impl ResumeCommand {
         Err(match error {
             error if error.kind() == io::ErrorKind::NotFound => {
                 Failure::new(format!("`{CLIENT}` was not found in PATH"))
+                    .kind(FailureKind::NoClient)
                     .hint("install Claude Code, or print the command with --print and run it elsewhere")
             }
-            error => Failure::new(format!("cannot run `{CLIENT}`: {error}")),
+            error => Failure::new(format!("cannot run `{CLIENT}`: {error}")).kind(FailureKind::NoClient),
         })
     }
 

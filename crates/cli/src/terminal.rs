@@ -11,6 +11,7 @@ use rethread_render::{DisplayOptions, Style};
 
 use crate::args::{ColorArg, GlobalArgs};
 use crate::ascii::AsciiWriter;
+use crate::commands::json_bytes;
 use crate::failure::Failure;
 
 /// The properties of the terminal and the output options.
@@ -24,6 +25,8 @@ pub(crate) struct Terminal {
     stderr_is_terminal: bool,
     /// Set if printed commands need `--demo`.
     demo: bool,
+    /// Set if errors are printed as JSON.
+    json: bool,
 }
 
 impl Terminal {
@@ -54,6 +57,7 @@ impl Terminal {
             stdout: look(is_terminal),
             stdout_is_ascii: stdout_is_ascii(),
             demo: global.demo,
+            json: global.json,
         }
     }
 
@@ -89,14 +93,22 @@ impl Terminal {
         self.print("warning", failure);
     }
 
+    /// Prints the error that ends the program. With `--json` it is one object, the last line on stderr.
     pub(crate) fn print_error(&self, failure: &Failure) {
-        self.print("error", failure);
+        if self.json {
+            print_json_error(&failure.to_json(|text| self.with_options(text).into_owned()));
+        } else {
+            self.print("error", failure);
+        }
     }
 
     fn print(&self, word: &str, failure: &Failure) {
         let mut err = self.messages();
         let word = format!("{word}:");
-        let error = self.fit_message(&word, &failure.error);
+        let error = match &failure.pointer {
+            Some(lines) => self.fit_message(&word, &format!("{}\n{lines}", failure.error)),
+            None => self.fit_message(&word, &failure.error),
+        };
         let _ = writeln!(err, "{}{error}", self.stderr.paint(Style::Error, &word));
         for hint in &failure.hints {
             let hint = self.fit_message("hint:", hint);
@@ -142,6 +154,13 @@ impl Terminal {
             Mutex::new(bar)
         });
         ProgressMeter(Arc::new(LateBar { bar, started: std::time::Instant::now() }))
+    }
+}
+
+/// Prints an error as one line of JSON.
+pub(crate) fn print_json_error(error: &serde_json::Value) {
+    if let Ok(line) = json_bytes(error) {
+        let _ = io::stderr().write_all(&line);
     }
 }
 

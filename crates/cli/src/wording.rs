@@ -4,11 +4,12 @@
 use std::io;
 use std::path::Path;
 
-use rethread::{CleanWarning, FindingKind, Library, SessionId};
+use rethread::{CleanWarning, FindingKind, IndexError, Library, SessionId};
 use rethread_render::shell_word;
 
 use crate::args::GlobalArgs;
 use crate::commands::library_options;
+use crate::failure::with_causes;
 
 /// Returns a command on a session, for a shell.
 pub(crate) fn command_on(
@@ -126,6 +127,11 @@ pub(crate) fn clean_warning(warning: &CleanWarning) -> String {
 /// Describes a sidecar that could not be read.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> String {
     format!("cannot read {}: {error}", path.display())
+}
+
+/// Describes an index that was damaged.
+pub(crate) fn rebuilt(damage: &IndexError) -> String {
+    format!("the index was made again because it was damaged: {}", with_causes(damage))
 }
 
 #[cfg(test)]

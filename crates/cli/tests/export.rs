@@ -66,12 +66,11 @@ fn standard_output_takes_one_document() {
     hint: `rethread tree` lists the paths of a session
     ----- exit Some(2)
     ");
-    assert_snapshot!(run(&home, &["export", "00000001", "--json", "-o", "-"]), @"
+    assert_snapshot!(run(&home, &["export", "00000001", "--json", "-o", "-"]), @r#"
     ----- stderr
-    error: --json cannot be combined with `-o -`
-    hint: write to a directory: -o DIR
+    {"type":"error","kind":"usage","message":"--json cannot be combined with `-o -`","hint":"write to a directory: -o DIR"}
     ----- exit Some(2)
-    ");
+    "#);
     // A session with a single path needs no choice.
     assert!(run(&home, &["export", "00000002", "--path", "all", "-o", "-"]).starts_with("# CLAUDE"));
 }

@@ -98,6 +98,32 @@ fn branches_selects_sessions_with_several() {
     assert!(!rows.is_empty() && rows.iter().all(|row| row["tips"].as_u64() > Some(1)), "{text}");
 }
 
+#[test]
+fn branch_and_model_select_sessions() {
+    let count = |args: &[&str]| demo(&[&["ls", "--json", "-q"], args].concat()).lines().count();
+    let rows: Vec<serde_json::Value> =
+        demo(&["ls", "--json", "-q"]).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let with_opus = rows.iter().filter(|row| row["models"].to_string().contains("opus")).count();
+    assert_eq!((count(&["--model", "CLAUDE"]), count(&["--model", "OPUS"])), (rows.len(), with_opus));
+    let on_main = rows.iter().filter(|row| row["git_branch"] == "main").count();
+    assert_eq!(count(&["--branch", "main"]), on_main);
+    assert_eq!(demo(&["ls", "-q", "--branch", "mai"]), "----- exit Some(1)\n");
+    let home = library();
+    let elsewhere = |args: &[&str]| {
+        let dir = home.path().join("work/api");
+        std::fs::create_dir_all(&dir).expect("created");
+        let mut log = LogBuilder::new(9);
+        log.cwd = dir.to_string_lossy().into_owned();
+        log.prompt("Here");
+        log.answer("Yes.");
+        home.add(&log.cwd.clone(), &log);
+        let output = rethread(home.path()).current_dir(&dir).args(args).output().expect("ended");
+        String::from_utf8_lossy(&output.stdout).lines().count()
+    };
+    assert_eq!(elsewhere(&["ls", "--json", "--branch", "main"]), 1);
+    assert_eq!(elsewhere(&["ls", "--json", "--branch", "other"]), 0, "other projects are not listed instead");
+}
+
 /// Clones and repairs are made now, so their times are those of the real clock.
 #[test]
 fn clone_names_its_source_and_is_as_new_as_it_was_made() {

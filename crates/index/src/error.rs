@@ -24,6 +24,9 @@ pub enum IndexError {
     /// The index is damaged.
     #[error("the index is damaged: {0}")]
     Damaged(&'static str),
+    /// There is no index.
+    #[error("there is no index")]
+    Missing,
     /// Another process is writing to the index.
     #[error("another process is writing to the index")]
     Busy,
@@ -48,7 +51,7 @@ impl IndexError {
                     | tantivy::TantivyError::LockFailure(..)
                     | tantivy::TantivyError::OpenWriteError(_)
             ),
-            Self::Directory { .. } | Self::Busy => false,
+            Self::Directory { .. } | Self::Missing | Self::Busy => false,
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::io;
 
-use rethread_log::{BlockKind, Defect, Entry, EntryContent, Json, Line, Scanner, Sink};
+use rethread_log::{BlockKind, Defect, Entry, EntryContent, Json, Line, Sink};
 use rethread_model::{
     CallId, Client, EntryTexts, Facts, MessageKey, MessageNo, NodeId, Session, check, entry_texts,
 };
-use rethread_store::{end_of_last_line, scan_range};
 use rustc_hash::FxHashMap;
 
 use crate::catalogue::{CallResult, CallRow, FileRow, FindingRow, LogRows, MessageRow};
@@ -38,10 +37,9 @@ pub(crate) fn collect_texts(
         take,
     };
     // Reading begins at a line, whose entries before `from` are skipped.
-    let start = end_of_last_line(&log.file, from)?;
+    let start = log.line_before(from)?;
     sink.node = facts.nodes.as_slice().partition_point(|node| facts.locations[node.entry].offset < start);
-    let mut scanner = Scanner::starting_at(start);
-    scan_range(&log.file, start..log.print.end, &mut scanner, &mut sink)?;
+    log.scan_from(from, &mut sink)?;
     let TextSink { keys, mut rows, .. } = sink;
     rows.add_messages(&log.session, from, &keys, names);
     rows.add_calls(facts, from, names);

@@ -5,6 +5,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use rethread_store::{FileStat, SessionFile, read_at};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The number of bytes at the beginning, and before the end, that are compared.
@@ -15,7 +16,7 @@ const WINDOW: u64 = 8 << 10;
 const TICK: Duration = Duration::from_millis(100);
 
 /// The state of a log file that was read up to an offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     /// The number of bytes that were read.
     pub(crate) end: u64,
@@ -23,7 +24,7 @@ pub(crate) struct Fingerprint {
     pub(crate) modified: i64,
     /// The number of the file.
     pub(crate) inode: i64,
-    /// The time at which it was read, in nanoseconds since 1970.
+    /// The time at which it was found in this state, in nanoseconds since 1970.
     pub(crate) checked: i64,
     /// A hash of the first bytes.
     pub(crate) head: i64,
@@ -51,14 +52,15 @@ pub(crate) fn nanos(time: Option<SystemTime>) -> i64 {
 }
 
 impl Fingerprint {
-    /// Describes an open file that was read up to `end`. `stat` is from before it was read.
-    pub(crate) fn new(file: &File, stat: FileStat, end: u64) -> io::Result<Self> {
+    /// Describes an open file that was read up to `end`. `checked` is the time at which it was found to be as in `stat`,
+    /// before it was read.
+    pub(crate) fn new(file: &File, stat: FileStat, end: u64, checked: SystemTime) -> io::Result<Self> {
         let (head, tail) = hash_windows(file, end)?;
         Ok(Self {
             end,
             modified: nanos(stat.modified),
             inode: inode_of(stat.inode),
-            checked: nanos(Some(SystemTime::now())),
+            checked: nanos(Some(checked)),
             head,
             tail,
         })
@@ -121,7 +123,7 @@ mod tests {
     fn print(path: &Path) -> Fingerprint {
         let file = File::open(path).expect("opened");
         let stat = FileStat::from_metadata(&file.metadata().expect("a file"));
-        Fingerprint::new(&file, stat, stat.bytes).expect("read")
+        Fingerprint::new(&file, stat, stat.bytes, SystemTime::now()).expect("read")
     }
 
     fn compare(print: &Fingerprint, path: &Path) -> FileChange {

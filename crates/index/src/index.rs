@@ -71,7 +71,9 @@ impl Index {
         }
         status.messages = catalogue.message_count()?;
         status.keeps_deleted = self.keeps_deleted(&catalogue)?;
-        status.stale = self.stale_logs(files)?.len() as u64;
+        drop(catalogue);
+        let snapshot = self.snapshot()?;
+        status.stale = snapshot.map_or(files.len(), |mut snapshot| snapshot.compare(files).len()) as u64;
         Ok(status)
     }
 
@@ -94,15 +96,14 @@ impl Index {
         IndexError::Directory { path: self.path.clone(), source }
     }
 
-    /// Opens the catalogue for writing. One that is damaged or of another version is replaced.
+    /// Opens the catalogue for writing. One of another version is replaced.
     pub(crate) fn open_catalogue_to_write(&self, lock: &CacheLock) -> Result<Catalogue, IndexError> {
-        match Catalogue::open_to_write(&self.path) {
-            Ok(Some(catalogue)) => {
-                self.create_text_dir()?;
-                return Ok(catalogue);
-            }
-            Err(error) if !error.is_damage() => return Err(error),
-            Ok(None) | Err(_) => {}
+        // Without a catalogue, what is left of a text index belongs to another one.
+        if Catalogue::exists_in(&self.path)
+            && let Some(catalogue) = Catalogue::open_to_write(&self.path)?
+        {
+            self.create_text_dir()?;
+            return Ok(catalogue);
         }
         self.clear_locked(lock)?;
         self.create_text_dir()?;

@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use rethread_log::Scanner;
+use rethread_log::{Scanner, Sink};
 use rethread_model::{FactsBuilder, Session};
-use rethread_store::{FileStat, SessionFile, end_of_last_line, scan_range};
-use xxhash_rust::xxh3::xxh3_64;
+use rethread_store::{FileStat, SessionFile, end_of_last_line, read_at, scan_range};
 
+use crate::checksum::{CHECKSUM, add_checksum, without_checksum};
 use crate::fingerprint::Fingerprint;
 
 /// A log that was read up to a line end.
@@ -21,9 +23,6 @@ pub(crate) struct LogState {
 /// The compression of states: the fastest one.
 const ZSTD_LEVEL: i32 = 1;
 
-/// The size of a checksum before a stored state.
-const CHECKSUM: usize = 8;
-
 impl LogState {
     /// Returns the offset up to which the log was read.
     pub(crate) fn position(&self) -> u64 {
@@ -35,18 +34,13 @@ impl LogState {
         let plain = postcard::to_stdvec(&(&self.scanner, &self.builder)).map_err(io::Error::other)?;
         let mut stored = vec![0; CHECKSUM];
         zstd::stream::copy_encode(&plain[..], &mut stored, ZSTD_LEVEL)?;
-        let checksum = xxh3_64(&stored[CHECKSUM..]);
-        stored[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        add_checksum(&mut stored);
         Ok(stored)
     }
 
     /// Reads a stored state; returns `None` if it is damaged.
     pub(crate) fn decode(stored: &[u8]) -> Option<Self> {
-        let (checksum, compressed) = stored.split_at_checked(CHECKSUM)?;
-        if xxh3_64(compressed).to_le_bytes() != checksum {
-            return None;
-        }
-        let plain = zstd::stream::decode_all(compressed).ok()?;
+        let plain = zstd::stream::decode_all(without_checksum(stored)?).ok()?;
         let (scanner, builder) = postcard::from_bytes(&plain).ok()?;
         Some(Self { scanner, builder })
     }
@@ -67,30 +61,117 @@ pub(crate) struct ReadLog {
     pub(crate) end_of_entries: u64,
     /// Identifies what was read.
     pub(crate) print: Fingerprint,
+    /// The properties of the file just before it was read.
+    stat: FileStat,
+    tail: LogTail,
     /// The number of bytes that were read.
     pub(crate) bytes_read: u64,
+}
+
+/// The bytes that were read of a log. They are kept if they are few, so that appended bytes are read once.
+#[derive(Debug)]
+struct LogTail {
+    /// The offset of the line at which reading began.
+    start: u64,
+    /// The bytes from there to the end; `None` if they are many.
+    bytes: Option<Vec<u8>>,
+}
+
+/// The maximum number of bytes that are kept.
+const MAX_TAIL: u64 = 4 << 20;
+
+impl LogTail {
+    fn read(file: &File, start: u64, end: u64) -> io::Result<Self> {
+        let len = end.saturating_sub(start);
+        // Of a whole log, reading is cheaper than keeping.
+        if start == 0 || len > MAX_TAIL {
+            return Ok(Self { start, bytes: None });
+        }
+        let mut bytes = vec![0; len as usize];
+        match read_at(file, start, &mut bytes) {
+            // It was truncated meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Self { start, bytes: None }),
+            read => read.map(|()| Self { start, bytes: Some(bytes) }),
+        }
+    }
+
+    /// Returns the offset after the last line break before `end`, or the start.
+    fn end_of_last_line(&self, file: &File, end: u64) -> io::Result<u64> {
+        match &self.bytes {
+            Some(bytes) => Ok(self.start + memchr::memrchr(b'\n', bytes).map_or(0, |at| at as u64 + 1)),
+            None => Ok(end_of_last_line(file, end)?.max(self.start)),
+        }
+    }
+
+    fn scan(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        scanner: &mut Scanner,
+        sink: &mut impl Sink,
+    ) -> io::Result<()> {
+        let bytes = self.bytes.as_deref().filter(|_| range.start >= self.start);
+        let at = |offset: u64| (offset - self.start) as usize;
+        match bytes.and_then(|bytes| bytes.get(at(range.start)..at(range.end.max(range.start)))) {
+            Some(bytes) => scanner.scan(bytes, sink),
+            None => drop(scan_range(file, range, scanner, sink)?),
+        }
+        Ok(())
+    }
+}
+
+impl ReadLog {
+    /// Returns whether an entry before an offset has its parent after it. Then it belongs to another message than it did
+    /// without what follows.
+    pub(crate) fn has_later_parent(&self, before: u64) -> bool {
+        let facts = &self.session.facts;
+        let nodes = facts.nodes.iter_enumerated().map(|(node, _)| node);
+        { nodes }
+            .take_while(|&node| facts.location(node).offset < before)
+            .any(|node| facts.parent_of(node).is_some_and(|parent| facts.location(parent).offset >= before))
+    }
+
+    /// Scans the entries from the line on that contains an offset, or from an earlier one.
+    pub(crate) fn scan_from(&self, offset: u64, sink: &mut impl Sink) -> io::Result<()> {
+        let start = self.line_before(offset)?;
+        self.tail.scan(&self.file, start..self.print.end, &mut Scanner::starting_at(start), sink)
+    }
+
+    /// Returns the start of the line that contains an offset, or of an earlier one.
+    pub(crate) fn line_before(&self, offset: u64) -> io::Result<u64> {
+        // Reading began at a line.
+        if offset >= self.tail.start { Ok(self.tail.start) } else { end_of_last_line(&self.file, offset) }
+    }
+
+    /// Returns the file as it was when it was read, which may be later than it was found.
+    pub(crate) fn as_read(&self, source: &SessionFile) -> SessionFile {
+        let FileStat { bytes, modified, inode } = self.stat;
+        SessionFile { bytes, modified, inode, ..source.clone() }
+    }
 }
 
 /// Reads a log from a state to its end.
 pub(crate) fn read_log(source: &SessionFile, from: LogState) -> io::Result<ReadLog> {
     let file = source.open()?;
+    let checked = SystemTime::now();
     let stat = FileStat::from_metadata(&file.metadata()?);
     let LogState { mut scanner, mut builder } = from;
     let start = scanner.offset();
-    let line_end = end_of_last_line(&file, stat.bytes)?.max(start);
-    scan_range(&file, start..line_end, &mut scanner, &mut builder)?;
+    let tail = LogTail::read(&file, start, stat.bytes)?;
+    let line_end = tail.end_of_last_line(&file, stat.bytes)?;
+    tail.scan(&file, start..line_end, &mut scanner, &mut builder)?;
     let position = scanner.offset();
     let state = LogState { scanner, builder };
     let stored = state.encode()?;
     let LogState { mut scanner, mut builder } = state;
-    scan_range(&file, position..stat.bytes, &mut scanner, &mut builder)?;
+    tail.scan(&file, position..stat.bytes, &mut scanner, &mut builder)?;
     let end = scanner.offset();
-    let print = Fingerprint::new(&file, stat, end)?;
+    let print = Fingerprint::new(&file, stat, end, checked)?;
     let session = Session::new(builder.finish(scanner.lines(), scanner.bad_lines));
     let last = session.facts.locations.iter().next_back();
     let end_of_entries = last.map_or(0, |last| last.offset + u64::from(last.len)).max(position);
     let bytes_read = end - start;
-    Ok(ReadLog { file, session, state: stored, position, end_of_entries, print, bytes_read })
+    Ok(ReadLog { file, session, state: stored, position, end_of_entries, print, stat, tail, bytes_read })
 }
 
 /// Serialises the reading of large logs, so that memory is bounded by one of them.

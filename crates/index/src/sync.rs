@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::catalogue::{Catalogue, Level, LogId, LogRow, LogRows, ReadPosition};
 use crate::error::IndexError;
 use crate::extract::{FoundTexts, collect_texts, millis};
+use crate::fail_point::{Boundary, pass};
 use crate::fingerprint::{FileChange, Fingerprint, nanos};
 use crate::index::Index;
 use crate::names::NameTable;
@@ -50,6 +51,22 @@ pub struct SyncReport {
     pub logs_renamed: usize,
     /// Logs that cannot be read.
     pub unreadable: Vec<(PathBuf, io::Error)>,
+    /// The damage because of which the index was made again.
+    pub rebuilt: Option<IndexError>,
+    /// Set if the rows of logs turned out to be outdated while the logs were read.
+    pub(crate) has_outdated: bool,
+}
+
+impl SyncReport {
+    fn followed_by(self, mut rest: Self) -> Self {
+        rest.logs_read += self.logs_read;
+        rest.bytes_read += self.bytes_read;
+        rest.logs_added += self.logs_added;
+        rest.logs_removed += self.logs_removed;
+        rest.logs_renamed += self.logs_renamed;
+        // Logs that could not be read were tried again.
+        rest
+    }
 }
 
 /// What has to be done to bring the index up to date.
@@ -99,21 +116,45 @@ impl Index {
     /// Reads what is new in some logs. Another process that does the same is waited for, or is an error.
     pub fn sync(&self, files: &[SessionFile], options: &SyncOptions<'_>) -> Result<SyncReport, IndexError> {
         // Most of the time nothing has changed, which is found out without the lock.
-        if let Ok(Some(catalogue)) = self.open_catalogue()
-            && let Ok(plan) = Plan::new(files, catalogue.logs()?, options)
-            && plan.is_empty()
-        {
+        if self.is_current(files, options).unwrap_or(false) {
             return Ok(SyncReport::default());
         }
         let lock = self.lock(options.waits)?;
-        let result = self.sync_locked(&lock, files, options);
-        match result {
-            Err(error) if error.is_damage() => {
-                self.clear_locked(&lock)?;
-                self.sync_locked(&lock, files, options)
-            }
+        match self.sync_locked(&lock, files, options) {
+            Err(error) if error.is_damage() => self.rebuild_locked(&lock, error, files, options),
             result => result,
         }
+    }
+
+    /// Makes the index again because of damage that was found while it was read.
+    pub fn rebuild(
+        &self,
+        damage: IndexError,
+        files: &[SessionFile],
+        options: &SyncOptions<'_>,
+    ) -> Result<SyncReport, IndexError> {
+        let lock = self.lock(options.waits)?;
+        self.rebuild_locked(&lock, damage, files, options)
+    }
+
+    fn rebuild_locked(
+        &self,
+        lock: &CacheLock,
+        damage: IndexError,
+        files: &[SessionFile],
+        options: &SyncOptions<'_>,
+    ) -> Result<SyncReport, IndexError> {
+        self.clear_locked(lock)?;
+        let report = self.sync_locked(lock, files, options)?;
+        Ok(SyncReport { rebuilt: Some(damage), ..report })
+    }
+
+    fn is_current(&self, files: &[SessionFile], options: &SyncOptions<'_>) -> Result<bool, IndexError> {
+        let Some(catalogue) = self.open_catalogue()? else { return Ok(false) };
+        if options.level >= Level::Texts {
+            open_texts(self, &catalogue)?;
+        }
+        Ok(Plan::new(files, catalogue.logs()?, options)?.is_empty())
     }
 
     fn sync_locked(
@@ -123,6 +164,7 @@ impl Index {
         options: &SyncOptions<'_>,
     ) -> Result<SyncReport, IndexError> {
         let catalogue = self.open_catalogue_to_write(lock)?;
+        let texts = if options.level >= Level::Texts { open_texts(self, &catalogue)? } else { None };
         let plan = Plan::new(files, catalogue.logs()?, options)?;
         let keeps_deleted = self.keeps_deleted(&catalogue)?;
         let mut report = SyncReport::default();
@@ -142,12 +184,36 @@ impl Index {
             catalogue.remove_log(log)?;
         }
         catalogue.commit()?;
+        pass(Boundary::RowsRemoved)?;
         let mut run =
             Run { index: self, names: NameTable::new(catalogue.all_names()?), catalogue, options, report };
-        let result = run.process(plan.tasks);
+        let result = run.process(plan.tasks, texts);
         run.catalogue.roll_back();
         result?;
-        Ok(run.report)
+        let Run { report, catalogue, .. } = run;
+        if !report.has_outdated {
+            return Ok(report);
+        }
+        // Their rows are still marked, so they are read from the beginning, under other numbers.
+        drop(catalogue);
+        let rest = self.sync_locked(lock, files, options)?;
+        Ok(report.followed_by(rest))
+    }
+}
+
+/// Opens the text index, if there is one. Fails if it is not the one that the catalogue describes.
+fn open_texts(index: &Index, catalogue: &Catalogue) -> Result<Option<TextIndex>, IndexError> {
+    let texts = TextIndex::open(index.path())?;
+    let last = match &texts {
+        Some(texts) => {
+            texts.check_files(index.path(), catalogue)?;
+            texts.last_commit()?
+        }
+        None => None,
+    };
+    match catalogue.text_commit()?.is_in(last) {
+        true => Ok(texts),
+        false => Err(IndexError::Damaged("the text index is older than the catalogue")),
     }
 }
 
@@ -189,7 +255,10 @@ impl<'f> Plan<'f> {
     }
 
     fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.missing.is_empty() && self.outdated.is_empty()
+        self.tasks.is_empty()
+            && self.checked.is_empty()
+            && self.missing.is_empty()
+            && self.outdated.is_empty()
     }
 
     /// Adds the work on a log that has a row.
@@ -200,10 +269,7 @@ impl<'f> Plan<'f> {
         } else {
             row.print.compare(file)
         };
-        let is_valid = || {
-            let opened = file.open();
-            opened.is_ok_and(|opened| row.print.is_beginning_of(&opened).unwrap_or(false))
-        };
+        let is_valid = || row.is_valid_for(file);
         let is_known = row.level >= Some(level)
             && row.deleted.is_none()
             && (level < Level::Texts || row.text_end >= row.entries_end);
@@ -238,11 +304,14 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    fn process(&mut self, tasks: Vec<Task<'_>>) -> Result<(), IndexError> {
+    fn process(&mut self, tasks: Vec<Task<'_>>, texts: Option<TextIndex>) -> Result<(), IndexError> {
         let has_texts = self.options.level >= Level::Texts;
         let dead = self.catalogue.dead_logs()?;
         let mut texts = match has_texts && !(tasks.is_empty() && dead.is_empty()) {
-            true => Some(TextWriter::new(TextIndex::open_or_create(self.index.path())?)?),
+            true => {
+                let texts = texts.map_or_else(|| TextIndex::create(self.index.path()), Ok)?;
+                Some(TextWriter::new(texts, self.catalogue.text_commit()?)?)
+            }
             false => None,
         };
         if let Some(texts) = &texts {
@@ -264,15 +333,23 @@ impl Run<'_> {
             }
             self.process_batch(batch, texts.as_mut())?;
         }
-        if let Some(mut texts) = texts {
-            if !dead.is_empty() {
-                texts.commit()?;
-                self.catalogue.forget_dead_logs(&dead)?;
-            }
-            texts.merge_small()?;
-            texts.finish()?;
+        texts.map_or(Ok(()), |texts| self.finish(texts, &dead))
+    }
+
+    /// Removes the texts of dead logs, and tidies the text index up.
+    fn finish(&mut self, mut texts: TextWriter, dead: &[LogId]) -> Result<(), IndexError> {
+        let commit = if dead.is_empty() { None } else { Some(texts.commit()?) };
+        pass(Boundary::DeadTextsRemoved)?;
+        texts.merge_small()?;
+        let texts = texts.finish()?;
+        pass(Boundary::TextsMerged)?;
+        self.catalogue.begin()?;
+        if let Some(commit) = commit {
+            self.catalogue.set_text_commit(commit)?;
+            self.catalogue.forget_dead_logs(dead)?;
         }
-        Ok(())
+        self.catalogue.set_text_files(&texts.files(self.index.path())?)?;
+        self.catalogue.commit()
     }
 
     /// Reads some logs, and makes what they contain permanent.
@@ -298,6 +375,7 @@ impl Run<'_> {
             jobs.push((task, log, state));
         }
         self.catalogue.commit()?;
+        pass(Boundary::LogsPending)?;
         self.catalogue.begin()?;
         let reader = LogReader { options: self.options, names: &self.names, texts: texts.as_deref() };
         let (sender, updates) = sync_channel(4);
@@ -311,10 +389,13 @@ impl Run<'_> {
             receive(updates, &self.catalogue, &mut self.report)
         })?;
         if let Some(texts) = &mut texts {
-            texts.commit()?;
+            pass(Boundary::LogsRead)?;
+            self.catalogue.set_text_commit(texts.commit()?)?;
         }
         self.catalogue.add_names(&self.names.take_new())?;
-        self.catalogue.commit()
+        pass(Boundary::TextsCommitted)?;
+        self.catalogue.commit()?;
+        pass(Boundary::BatchCommitted)
     }
 
     /// Returns the number of a log, and adds a row for a new one.
@@ -337,6 +418,8 @@ type ReadResult = Result<Box<LogUpdate>, ReadFailure>;
 
 /// A log that could not be read, or an index that could not be written.
 enum ReadFailure {
+    /// What the index has of the log is no longer right. The log has to be read from its beginning.
+    Outdated,
     Log(PathBuf, io::Error),
     Index(IndexError),
 }
@@ -359,6 +442,10 @@ fn receive(
             }
             Err(ReadFailure::Log(path, error)) => {
                 report.unreadable.push((path, error));
+                Ok(())
+            }
+            Err(ReadFailure::Outdated) => {
+                report.has_outdated = true;
                 Ok(())
             }
             Err(ReadFailure::Index(error)) => Err(error),
@@ -399,9 +486,11 @@ impl LogReader<'_> {
         let state =
             state.and_then(|state| LogState::decode(&state)).filter(|state| state.position() == position);
         let read = read_log(task.file, state.unwrap_or_default()).map_err(unreadable)?;
-        let summary = (self.options.describe)(task.file, &read.session);
-        let text_start =
-            task.row.as_ref().filter(|row| row.level >= Some(Level::Texts)).map_or(0, |row| row.text_end);
+        let summary = (self.options.describe)(&read.as_read(task.file), &read.session);
+        let text_start = task.row.as_ref().map_or(0, |row| row.text_end);
+        if self.texts.is_some() && read.has_later_parent(text_start) {
+            return Err(ReadFailure::Outdated);
+        }
         let rows = match self.texts {
             Some(texts) => {
                 self.add_title(texts, task, log, &summary).map_err(ReadFailure::Index)?;

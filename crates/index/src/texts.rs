@@ -12,8 +12,9 @@ use tantivy::schema::{
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use tantivy::{Document, Index as TantivyIndex, IndexWriter, Term};
 
-use crate::catalogue::LogId;
+use crate::catalogue::{Catalogue, LogId};
 use crate::error::IndexError;
+use crate::text_files::{self, TextFile};
 use crate::tokens::Tokens;
 
 /// The name of the directory of the text index.
@@ -187,6 +188,32 @@ impl Drop for QueueRoom {
     }
 }
 
+/// A commit of the text index. The catalogue names the last one that it knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TextCommit {
+    /// Identifies the catalogue.
+    pub(crate) catalogue: i64,
+    /// The number of the commit, from 1; 0 before the first one.
+    pub(crate) number: i64,
+}
+
+impl TextCommit {
+    /// Returns whether a text index with this last commit has everything up to this one.
+    pub(crate) fn is_in(self, last: Option<Self>) -> bool {
+        let is_reached = |last: Self| last.catalogue == self.catalogue && last.number >= self.number;
+        self.number == 0 || last.is_some_and(is_reached)
+    }
+
+    fn to_payload(self) -> String {
+        format!("{} {}", self.catalogue, self.number)
+    }
+
+    fn from_payload(payload: &str) -> Option<Self> {
+        let (catalogue, number) = payload.split_once(' ')?;
+        Some(Self { catalogue: catalogue.parse().ok()?, number: number.parse().ok()? })
+    }
+}
+
 /// The text index of a directory.
 #[derive(Debug, Clone)]
 pub(crate) struct TextIndex {
@@ -210,11 +237,8 @@ impl TextIndex {
         Ok(Some(Self { index, fields }))
     }
 
-    /// Opens the text index in a directory, and creates it if there is none.
-    pub(crate) fn open_or_create(dir: &Path) -> Result<Self, IndexError> {
-        if let Some(found) = Self::open(dir)? {
-            return Ok(found);
-        }
+    /// Creates the text index in a directory.
+    pub(crate) fn create(dir: &Path) -> Result<Self, IndexError> {
         let (schema, fields) = Fields::build();
         let index = TantivyIndex::create_in_dir(dir.join(DIR), schema)?;
         index.tokenizers().register(TOKENIZER, BlockTokenizer::default());
@@ -224,6 +248,21 @@ impl TextIndex {
     /// Returns the name of the directory of the text index.
     pub(crate) fn dir_name() -> &'static str {
         DIR
+    }
+
+    /// Returns the last commit, if there was one.
+    pub(crate) fn last_commit(&self) -> Result<Option<TextCommit>, IndexError> {
+        Ok(self.index.load_metas()?.payload.as_deref().and_then(TextCommit::from_payload))
+    }
+
+    /// Fails if a file of the text index is not as the catalogue recorded it.
+    pub(crate) fn check_files(&self, dir: &Path, catalogue: &Catalogue) -> Result<(), IndexError> {
+        text_files::check(&self.index, &dir.join(DIR), &catalogue.text_files()?)
+    }
+
+    /// Returns the files of the text index, to be recorded.
+    pub(crate) fn files(&self, dir: &Path) -> Result<Vec<TextFile>, IndexError> {
+        text_files::files_of(&self.index, &dir.join(DIR))
     }
 
     /// Returns the term of a log.
@@ -237,15 +276,20 @@ pub(crate) struct TextWriter {
     text: TextIndex,
     writer: IndexWriter<QueuedDocument>,
     queue: Arc<Queue>,
+    /// The last commit.
+    commit: TextCommit,
 }
 
 impl TextWriter {
-    /// Begins to write. The directory must be locked.
-    pub(crate) fn new(text: TextIndex) -> Result<Self, IndexError> {
+    /// Begins to write, after the last commit that the catalogue knows. The directory must be locked.
+    pub(crate) fn new(text: TextIndex, known: TextCommit) -> Result<Self, IndexError> {
+        // A writer that was killed may have made another one.
+        let last = text.last_commit()?.filter(|last| last.catalogue == known.catalogue);
+        let commit = last.filter(|last| last.number > known.number).unwrap_or(known);
         let writer = text.index.writer_with_num_threads(THREADS, THREADS * THREAD_MEMORY)?;
         // Merging is left to `merge_small`, because a process that searches must not wait for large merges.
         writer.set_merge_policy(Box::new(NoMergePolicy));
-        Ok(Self { text, writer, queue: Arc::default() })
+        Ok(Self { text, writer, queue: Arc::default(), commit })
     }
 
     /// Adds documents. Those of one call are kept together.
@@ -275,10 +319,14 @@ impl TextWriter {
         self.writer.delete_term(Term::from_field_u64(self.text.fields.title_of, log.0.cast_unsigned()));
     }
 
-    /// Makes everything visible.
-    pub(crate) fn commit(&mut self) -> Result<(), IndexError> {
-        self.writer.commit()?;
-        Ok(())
+    /// Makes everything visible; returns the commit that does.
+    pub(crate) fn commit(&mut self) -> Result<TextCommit, IndexError> {
+        let commit = TextCommit { number: self.commit.number + 1, ..self.commit };
+        let mut prepared = self.writer.prepare_commit()?;
+        prepared.set_payload(&commit.to_payload());
+        prepared.commit()?;
+        self.commit = commit;
+        Ok(commit)
     }
 
     /// Merges small segments, of which each run adds one.
@@ -296,12 +344,12 @@ impl TextWriter {
     }
 
     /// Waits until all files are written.
-    pub(crate) fn finish(self) -> Result<(), IndexError> {
-        let Self { writer, .. } = self;
+    pub(crate) fn finish(self) -> Result<TextIndex, IndexError> {
+        let Self { text, writer, .. } = self;
         let removed = writer.garbage_collect_files().wait();
         writer.wait_merging_threads()?;
         removed?;
-        Ok(())
+        Ok(text)
     }
 }
 

@@ -4,6 +4,7 @@
 //! Reading never fails. Invalid input is reported as a [`Defect`] next to the data, and the caller
 //! decides whether a defect matters.
 
+use memchr::memmem::Finder;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -164,7 +165,7 @@ impl<A: Sink, B: Sink> Sink for (&mut A, &mut B) {
 /// Reads a log piece by piece, in memory that does not grow with the log.
 ///
 /// Between two pieces it can be stored, and continue later with the next piece.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Scanner {
     line: u32,
     offset: u64,
@@ -241,6 +242,28 @@ impl Scanner {
             rest = &rest[end + 1..];
         }
         self.scan(rest, sink);
+    }
+
+    /// Reads whole lines like [`Self::scan`], but parses only those that contain a text; the others are counted. Objects
+    /// are not numbered, and defects of other lines are not reported.
+    pub fn scan_lines_with(&mut self, finder: &Finder<'_>, bytes: &[u8], sink: &mut impl Sink) {
+        let mut rest = bytes;
+        while let Some(found) = finder.find(rest) {
+            let start = memchr::memrchr(b'\n', &rest[..found]).map_or(0, |at| at + 1);
+            let end = memchr::memchr(b'\n', &rest[found..]).map_or(rest.len(), |at| found + at + 1);
+            self.skip_lines(&rest[..start]);
+            self.scan_line(&rest[start..end], true, sink);
+            rest = &rest[end..];
+        }
+        self.skip_lines(rest);
+    }
+
+    /// Counts lines without parsing them.
+    fn skip_lines(&mut self, bytes: &[u8]) {
+        let newlines = memchr::memchr_iter(b'\n', bytes).count();
+        let lines = newlines + usize::from(bytes.last().is_some_and(|&last| last != b'\n'));
+        self.line += lines as u32;
+        self.offset += bytes.len() as u64;
     }
 
     fn scan_line(&mut self, raw: &[u8], clean: bool, sink: &mut impl Sink) {

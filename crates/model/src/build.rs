@@ -28,7 +28,7 @@ use crate::flags::EntryFlags;
 use crate::id::{Time, Uid, fingerprint};
 use crate::index::{CallId, EntryNo, MessageNo, NodeId};
 use crate::prompt::{Author, author_of_entry, is_blank, is_typed_command, queued_prompt_text, readable_text};
-use crate::usage::Usage;
+use crate::usage::{RecordedUsage, Usage};
 use blocks::{block_fact, class_of_text, content_hash};
 use flags::{FINAL_ERRORS, set_block_flags, set_content_flags, set_envelope_flags, set_user_flags};
 
@@ -590,7 +590,8 @@ impl FactsBuilder {
             usage: None,
         });
         node.message = Some(number);
-        self.record_usage(number, message.usage.bytes_in(raw));
+        let is_final = message.stop_reason.string_in(raw).is_some();
+        self.record_usage(number, message.usage.bytes_in(raw), is_final);
 
         let mut new_blocks = 0;
         for block in &line.blocks {
@@ -612,8 +613,8 @@ impl FactsBuilder {
         node.flags.set_if(repeats, EntryFlags::REPLAY);
     }
 
-    /// Sets the usage of a message to the last one that its entries have.
-    fn record_usage(&mut self, message: MessageNo, encoded: &[u8]) {
+    /// Sets the usage of a message, if this row counts instead of those before it.
+    fn record_usage(&mut self, message: MessageNo, encoded: &[u8], is_final: bool) {
         // Entries of one message usually repeat its usage byte for byte.
         if *encoded != *self.last_usage.0 {
             self.last_usage.0.clear();
@@ -622,9 +623,11 @@ impl FactsBuilder {
         }
         if let Some(usage) = self.last_usage.1 {
             let Facts { messages, usages, .. } = &mut self.facts;
+            let recorded = RecordedUsage { usage, is_final };
             match &mut messages[message].usage {
-                Some(known) => usages[*known] = usage,
-                none => *none = Some(usages.push(usage)),
+                Some(known) if recorded.replaces(&usages[*known]) => usages[*known] = recorded,
+                Some(_) => {}
+                none => *none = Some(usages.push(recorded)),
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::flags::EntryFlags;
 use crate::id::{Time, Uid};
 use crate::index::{CallId, EntryNo, MessageNo, NodeId, Table, UsageId};
 use crate::name_counts::{NameCounts, NameId};
-use crate::usage::Usage;
+use crate::usage::{RecordedUsage, Usage};
 
 /// The role of an entry in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -294,8 +294,8 @@ pub struct Facts {
     pub locations: Table<EntryNo, EntryLocation>,
     /// The messages, in the order of their first entries.
     pub messages: Table<MessageNo, Message>,
-    /// The usage of messages, each from the last entry that has it.
-    pub(crate) usages: Table<UsageId, Usage>,
+    /// The usage of messages, each from the row that counts.
+    pub(crate) usages: Table<UsageId, RecordedUsage>,
     /// The tool calls, each id once.
     pub calls: Table<CallId, ToolCall>,
     /// The ids of the calls, concatenated.
@@ -509,6 +509,11 @@ impl Facts {
 
     /// Returns the usage of a message.
     pub fn usage(&self, message: &Message) -> Option<Usage> {
+        message.usage.map(|usage| self.usages[usage].usage)
+    }
+
+    /// Returns the row of a message whose usage counts.
+    pub(crate) fn recorded_usage(&self, message: &Message) -> Option<RecordedUsage> {
         message.usage.map(|usage| self.usages[usage])
     }
 

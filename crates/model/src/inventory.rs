@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::byte_counts::ByteCounts;
 use crate::client::Client;
 use crate::facts::Facts;
+use crate::id::Uid;
 use crate::session::Session;
 use crate::tree::Link;
-use crate::usage::Usage;
+use crate::usage::{RecordedUsage, Usage};
 
 /// The counts of one session, or of several together.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -252,14 +254,21 @@ impl MessageCounts {
 /// Sums the usage of the messages. A message that is both in the main conversation and in a subagent of the
 /// same file counts once.
 fn sum_usage(facts: &Facts) -> Usage {
-    let mut seen = rustc_hash::FxHashSet::default();
+    let mut by_id: FxHashMap<Uid, RecordedUsage> = FxHashMap::default();
     let mut sum = Usage::default();
     for message in &facts.messages {
-        if let Some(usage) = facts.usage(message)
-            && (message.id.is_none() || seen.insert(message.id))
-        {
-            sum += usage;
+        let Some(recorded) = facts.recorded_usage(message) else { continue };
+        let Some(id) = message.id else {
+            sum += recorded.usage;
+            continue;
+        };
+        let known = by_id.entry(id).or_insert(recorded);
+        if recorded.replaces(known) {
+            *known = recorded;
         }
+    }
+    for recorded in by_id.into_values() {
+        sum += recorded.usage;
     }
     sum
 }

@@ -39,13 +39,16 @@ mod check;
 mod content_keys;
 mod copies;
 mod inventory;
+mod message_name;
 mod overview;
 mod path_summary;
 mod preview;
 mod reminders;
 mod search_results;
 mod search_text;
+mod session_outline;
 mod short_ids;
+mod sql_rows;
 mod step_sequence;
 mod step_stream;
 mod summary;
@@ -72,6 +75,7 @@ pub use index::{
     CallId, EntryNo, IndexGroups, MessageNo, NodeId, PathIndex, SessionIndex, StepId, Table, TableKey,
 };
 pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
+pub use message_name::{MessageName, MessageNameError};
 pub use name_counts::{NameCounts, NameId};
 pub use overview::SessionOverview;
 pub use path_summary::{ContinuedFrom, EntryRef, PathStatus, PathSummary};
@@ -87,7 +91,9 @@ pub use search_text::{
     EntryTexts, MessageKey, MessagePlace, SearchText, TextSource, entry_block_text, entry_texts,
 };
 pub use session::{BranchPoint, Path, Session};
+pub use session_outline::{OutlineItem, OutlineItemKind, OutlinedPath, SessionOutline};
 pub use short_ids::ShortIds;
+pub use sql_rows::{SqlRowWriter, SqlValue};
 pub use step_sequence::{ItemHeader, StepItems};
 pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
@@ -101,7 +107,11 @@ pub use transcript::{
     VisibleThinking, Visit,
 };
 pub use tree::{Link, Tree};
-pub use usage::Usage;
+pub use usage::{
+    BillingTerms, Cost, LogUsage, LongPrompt, MicroDollars, Price, PriceError, PriceList, Receipt,
+    RecordedUsage, ResponseKey, ResponseRecord, Usage, UsageAmount, UsageBlock, UsageGroup, UsageGrouping,
+    UsageKey, UsageLedger, UsageReport, UsageRow, UsageSource, receipts,
+};
 pub use view::{
     BlockView, EntrySource, MessageKind, MessageView, NoteView, Reader, ResultPart, TranscriptItem,
     beginning, describe_media, main_argument,

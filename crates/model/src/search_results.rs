@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Severity;
 use crate::id::{Time, Uid};
 use crate::index::MessageNo;
 use crate::search_text::{MessageKey, MessagePlace, TextSource};
@@ -132,12 +131,10 @@ pub struct Snippet {
 /// The summary of a log, as far as it follows from the log alone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogSummary {
-    /// What a listing shows. Its path is not stored.
+    /// What a listing shows. Its path is not stored, and of its directories only those that the log records.
     pub summary: SessionSummary,
     /// The project in which it is listed.
     pub project: String,
-    /// The worst of what clients in use would do with it.
-    pub severity: Severity,
     /// Summaries of conversations that may be in other files.
     pub other_titles: Vec<(Uid, String)>,
     /// Set if a summary in another file would be a better title.

@@ -202,7 +202,7 @@ pub fn entry_block_text<'a>(line: &Line, raw: &'a [u8], block: u32) -> Option<Co
 }
 
 /// Returns the message of the nearest ancestor that has one.
-fn message_before(facts: &Facts, node: NodeId) -> Option<MessageNo> {
+pub(crate) fn message_before(facts: &Facts, node: NodeId) -> Option<MessageNo> {
     const MAX_STEPS: usize = 1000;
     let ancestors = std::iter::successors(facts.parent_of(node), |&above| facts.parent_of(above));
     { ancestors }.take(MAX_STEPS).find_map(|above| facts.nodes[above].message())

@@ -13,7 +13,7 @@ use crate::id::{Time, Uid};
 use crate::inventory::Inventory;
 use crate::session::Session;
 use crate::title::Title;
-use crate::usage::Usage;
+use crate::usage::RecordedUsage;
 
 /// The id of a session: the name of its log without the extension, usually a UUID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -242,7 +242,7 @@ pub struct SessionInfo {
     /// Its counts.
     pub inventory: Inventory,
     /// The usage of each message that records one.
-    charges: Vec<(Option<Uid>, Usage)>,
+    charges: Vec<(Option<Uid>, RecordedUsage)>,
 }
 
 impl SessionInfo {
@@ -255,7 +255,7 @@ impl SessionInfo {
             forked_from: facts.forked_from.as_deref().map(SessionId::from),
             continued_in: facts.continued_in.as_deref().map(SessionId::from),
             inventory: Inventory::new(session, bytes),
-            charges: facts.messages.iter().filter_map(|m| Some((m.id, facts.usage(m)?))).collect(),
+            charges: facts.messages.iter().filter_map(|m| Some((m.id, facts.recorded_usage(m)?))).collect(),
         }
     }
 
@@ -263,23 +263,22 @@ impl SessionInfo {
     /// and forking copy it, is charged once.
     pub fn total<'a>(infos: impl IntoIterator<Item = &'a Self>) -> Inventory {
         let mut total = Inventory::default();
-        let mut charges: FxHashMap<Uid, Usage> = FxHashMap::default();
+        let mut charges: FxHashMap<Uid, RecordedUsage> = FxHashMap::default();
         for info in infos {
             total.add(&info.inventory);
-            for &(id, usage) in &info.charges {
+            for &(id, recorded) in &info.charges {
                 let Some(id) = id else {
-                    total.usage += usage;
+                    total.usage += recorded.usage;
                     continue;
                 };
-                // Of two copies, the complete one counts.
-                let known = charges.entry(id).or_default();
-                if usage.output >= known.output {
-                    *known = usage;
+                let known = charges.entry(id).or_insert(recorded);
+                if recorded.replaces(known) {
+                    *known = recorded;
                 }
             }
         }
-        for usage in charges.into_values() {
-            total.usage += usage;
+        for recorded in charges.into_values() {
+            total.usage += recorded.usage;
         }
         total
     }

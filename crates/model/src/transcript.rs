@@ -154,6 +154,8 @@ pub struct TranscriptRange {
     pub turns: Option<RangeInclusive<usize>>,
     /// The first message.
     pub from: Option<MessageNo>,
+    /// The last message.
+    pub to: Option<MessageNo>,
     /// The messages.
     pub only: Option<FxHashSet<MessageNo>>,
 }

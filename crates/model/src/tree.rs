@@ -118,7 +118,7 @@ impl Tree {
     }
 
     /// Returns a step and its ancestors, up to the root.
-    pub(crate) fn ancestors(&self, step: StepId) -> impl Iterator<Item = StepId> {
+    pub fn ancestors(&self, step: StepId) -> impl Iterator<Item = StepId> {
         std::iter::successors(Some(step), |&step| self.parent_of(step))
     }
 

@@ -28,15 +28,19 @@ mod text;
 mod check;
 mod clean;
 mod clone;
+mod cut_text;
 mod export;
 mod fields;
 mod info;
 mod ls;
+mod outline;
 mod preview;
 mod repair;
 mod search;
 mod show;
+mod sql;
 mod tree;
+mod usage;
 
 pub use call_summary::{CallOutcome, CallSummary};
 pub use check::{verdict, write_check};
@@ -48,19 +52,26 @@ pub use export::{
 pub use fields::{wrap_message, write_wrapped};
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{InfoHints, write_info_table, write_overview, write_statistics, write_total};
-pub use ls::{ListColumn, ListOptions, origin_label, write_ls};
+pub use ls::{ListColumn, ListOptions, origin_label, shown_id, write_ls};
+pub use outline::write_outline;
 pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
 pub use prose::StyledLine;
 pub use repair::{write_repair, write_repair_summary};
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, HitRow,
-    IndexStatusRow, InventoryRow, MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, ResumeRow,
-    SearchRow, SecretRow, SessionRow, SubagentRow, TokenSources, TotalRow, TranscriptRow,
+    IndexStatusRow, InventoryRow, MessageRow, NoteRow, OutlineItemRow, OutlinePathRow, OutlineRow, PathRow,
+    RemovedCounts, RepairRow, ResumeRow, SearchRow, SecretRow, SessionRow, ShownRow, SqlJsonRow, SubagentRow,
+    TokenSources, TotalRow, TranscriptRow, distinct_names,
 };
 pub use search::{snippet_chars, write_search};
-pub use show::{NextStep, ShowOptions, ToolDetail, conversation_lines, write_conversation};
+pub use show::{NextStep, ShowOptions, TextLimit, ToolDetail, conversation_lines, write_conversation};
+pub use sql::{SqlCsv, SqlTable};
 pub use text::{
     DisplayOptions, Style, escape, format_ago, format_bytes, format_count, plural, shell_word, text_width,
     truncate,
 };
 pub use tree::write_tree;
+pub use usage::{
+    ReceiptLineRow, UsageCostRow, UsageGroupRow, UsageLabel, UsageReceiptRow, UsageTotalRow, format_block,
+    format_cost, usage_key_text, usage_notes, write_usage_report,
+};

@@ -258,7 +258,7 @@ pub fn origin_label(session: &SessionSummary, ids: &ShortIds) -> String {
 }
 
 /// Returns the id of a session as it is listed: whole in a pipe, on a terminal the shortest that names it.
-pub(crate) fn shown_id<'i>(id: &'i str, ids: &ShortIds, look: &DisplayOptions) -> &'i str {
+pub fn shown_id<'i>(id: &'i str, ids: &ShortIds, look: &DisplayOptions) -> &'i str {
     if look.width.is_none() { id } else { ids.shorten(id) }
 }
 

@@ -7,11 +7,14 @@ use std::path::Path;
 use rethread_edit::{CleanWarning, Cleaned, RedactionCounts, Repaired, Secret};
 use rethread_model::{
     BlockView, EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, MessageNo, MessageView, NoteView,
-    PathSummary, SearchResults, SessionHits, SessionId, SessionInfo, SessionSummary, Time, TitleSource,
-    Usage,
+    OutlineItem, OutlineItemKind, OutlinedPath, PathSummary, SearchResults, SessionHits, SessionId,
+    SessionInfo, SessionOutline, SessionSummary, SqlValue, Time, TitleSource, Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use crate::cut_text::{cut_block, cut_string};
+use crate::sql::hex;
 
 /// One session of a listing, as `ls --json` prints it.
 #[derive(Debug, Clone, Serialize)]
@@ -450,6 +453,40 @@ pub struct MessageRow<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<CallPair>,
     pub usage: Option<Usage>,
+    /// The number of characters that are not printed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_chars: usize,
+    /// The command that prints all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rest: Option<String>,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl MessageRow<'_> {
+    /// Cuts its texts to a number of characters. Returns whether anything was cut.
+    pub fn cut_to(&mut self, chars: usize) -> bool {
+        self.cut_chars = self.blocks.iter_mut().map(|block| cut_block(block, chars)).sum();
+        self.cut_chars > 0
+    }
+}
+
+/// The messages that `show --json` printed, if their number of characters was limited.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct ShownRow {
+    pub r#type: &'static str,
+    pub session: String,
+    pub path: usize,
+    pub first: Option<MessageNo>,
+    pub last: Option<MessageNo>,
+    pub messages: usize,
+    pub cut_chars: usize,
+    pub capped: bool,
+    /// The command that prints what follows; `None` if everything that was asked for is printed.
+    pub next: Option<String>,
 }
 
 /// The message that contains the other half of a tool call.
@@ -470,6 +507,15 @@ pub struct NoteRow {
     pub line: u32,
     pub time: Option<String>,
     pub text: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_chars: usize,
+}
+
+impl NoteRow {
+    /// Cuts its text to a number of characters.
+    pub fn cut_to(&mut self, chars: usize) {
+        self.cut_chars = cut_string(&mut self.text, chars);
+    }
 }
 
 /// Returns a block as written in the log. It may be very long, so it is borrowed where possible.
@@ -515,6 +561,8 @@ impl<'a> From<&MessageView<'a>> for MessageRow<'a> {
             blocks: message.blocks.iter().filter_map(raw_block).collect(),
             pairs: message.blocks.iter().filter_map(pair).collect(),
             usage: message.usage,
+            cut_chars: 0,
+            rest: None,
         }
     }
 }
@@ -528,6 +576,120 @@ impl From<&NoteView<'_>> for NoteRow {
             line: note.line,
             time: note.time.and_then(Time::to_iso),
             text: note.text.clone().into_owned(),
+            cut_chars: 0,
+        }
+    }
+}
+
+/// A path of an outline, as `outline --json` prints it before its items.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct OutlinePathRow {
+    pub r#type: &'static str,
+    pub n: usize,
+    pub status: &'static str,
+    pub main: bool,
+    pub from_path: Option<usize>,
+    pub from_message: Option<MessageNo>,
+    pub messages: u32,
+    pub turns: u32,
+}
+
+impl From<&OutlinedPath> for OutlinePathRow {
+    fn from(path: &OutlinedPath) -> Self {
+        Self {
+            r#type: "outline_path",
+            n: path.summary.n,
+            status: path.summary.status.name(),
+            main: path.summary.path.main,
+            from_path: path.fork.map(|(n, _)| n),
+            from_message: path.fork.and_then(|(_, message)| message),
+            messages: path.summary.messages,
+            turns: path.summary.turns,
+        }
+    }
+}
+
+/// An item of an outline, as `outline --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct OutlineItemRow<'a> {
+    pub r#type: &'static str,
+    pub kind: &'static str,
+    pub path: usize,
+    pub message: Option<MessageNo>,
+    pub line: u32,
+    pub time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_chars: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_path: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<Cow<'a, str>>,
+}
+
+impl<'a> OutlineItemRow<'a> {
+    /// Describes an item of a path. The text of a prompt is cut to `limit` characters.
+    pub fn new(path: &OutlinedPath, item: &'a OutlineItem, limit: usize) -> Self {
+        let mut row = Self {
+            r#type: "outline_item",
+            kind: item.kind.name(),
+            path: path.summary.n,
+            message: item.message,
+            line: item.line,
+            time: item.time.and_then(Time::to_iso),
+            anchor: None,
+            text: None,
+            cut_chars: 0,
+            to_path: None,
+            log: None,
+        };
+        match &item.kind {
+            OutlineItemKind::Prompt { key, text, chars } => {
+                let mut shown = text.clone();
+                cut_string(&mut shown, limit);
+                row.anchor = Some(key.to_string());
+                row.cut_chars = chars.saturating_sub(limit.min(OutlineItemKind::MAX_TEXT));
+                row.text = Some(shown);
+            }
+            OutlineItemKind::Fork { path } => row.to_path = Some(*path),
+            OutlineItemKind::Subagent { log } => row.log = log.as_deref().map(Path::to_string_lossy),
+            OutlineItemKind::Compaction => {}
+        }
+        row
+    }
+}
+
+/// The counts of an outline, as `outline --json` prints them last.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct OutlineRow<'a> {
+    pub r#type: &'static str,
+    pub session: &'a SessionId,
+    pub title: &'a str,
+    pub paths: usize,
+    pub prompts: usize,
+    pub items: usize,
+    pub shown: usize,
+    pub capped: bool,
+}
+
+impl<'a> OutlineRow<'a> {
+    /// Describes an outline of which nothing has been printed.
+    pub fn new(outline: &'a SessionOutline) -> Self {
+        Self {
+            r#type: "outline",
+            session: &outline.session,
+            title: &outline.title,
+            paths: outline.paths.len(),
+            prompts: outline.prompts(),
+            items: outline.paths.iter().map(|path| path.items.len()).sum(),
+            shown: 0,
+            capped: false,
         }
     }
 }
@@ -648,4 +810,44 @@ pub struct IndexStatusRow<'a> {
     pub stale: u64,
     pub deleted: u64,
     pub keeps_deleted: bool,
+}
+/// A row of a query in SQL. Its fields are the columns; of columns with the same name, later ones get a number. Bytes are
+/// hexadecimal.
+pub struct SqlJsonRow<'v> {
+    /// The names of the columns.
+    pub names: &'v [String],
+    /// Their values.
+    pub values: &'v [SqlValue<'v>],
+}
+
+impl Serialize for SqlJsonRow<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = serializer.serialize_map(Some(self.names.len()))?;
+        for (name, value) in self.names.iter().zip(self.values) {
+            match value {
+                SqlValue::Null => map.serialize_entry(name, &())?,
+                SqlValue::Integer(number) => map.serialize_entry(name, number)?,
+                SqlValue::Real(number) => map.serialize_entry(name, number)?,
+                SqlValue::Text(text) => map.serialize_entry(name, text)?,
+                SqlValue::Blob(bytes) => map.serialize_entry(name, &hex(bytes))?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// Makes the names of columns distinct: a name that occurs again gets a number.
+pub fn distinct_names(names: &[String]) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let mut candidate = name.clone();
+        let mut n = 2;
+        while distinct.contains(&candidate) {
+            candidate = format!("{name}_{n}");
+            n += 1;
+        }
+        distinct.push(candidate);
+    }
+    distinct
 }

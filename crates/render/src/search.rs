@@ -37,6 +37,8 @@ pub fn write_search(
     home: Option<&str>,
     look: &DisplayOptions,
 ) -> io::Result<()> {
+    // Also in a pipe: nobody needs the control characters of a title, and `| head` prints them on a terminal.
+    let look = &DisplayOptions { escape: true, ..look.clone() };
     let width = look.width.unwrap_or(PIPE_WIDTH);
     let summaries: Vec<SessionSummary> =
         results.sessions.iter().filter_map(|hits| Some(hits.summary.as_ref()?.summary.clone())).collect();

@@ -6,17 +6,18 @@
 mod calls;
 mod header;
 
+use std::cell::Cell;
 use std::io::{self, Write};
 
 use anstyle::Style as Ansi;
 use rethread_log::{BlockKind, Json};
 use rethread_model::{
-    BlockView, CallEvent, MessageEvent, MessageKind, NoteEvent, PartEvent, ResultEvent, SubagentEvent,
-    Transcript, TranscriptSubagent, TranscriptWriter, describe_media, readable_text,
+    BlockView, CallEvent, MessageEvent, MessageKind, MessageNo, NoteEvent, PartEvent, ResultEvent,
+    SubagentEvent, Transcript, TranscriptSubagent, TranscriptWriter, describe_media, readable_text,
 };
 
 use crate::prose::{EmitLine, ProseOptions, StyledLine, markdown_lines, shorten, typed_lines, width};
-use crate::text::{DisplayOptions, Style};
+use crate::text::{DisplayOptions, Style, plural};
 
 /// The amount of detail shown for tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +39,17 @@ pub struct ShowOptions<'a> {
     pub subagent: &'a dyn Fn(&TranscriptSubagent<'_>) -> String,
     /// The command that continues the conversation, for the header.
     pub next: Option<NextStep>,
+    /// Cuts long texts.
+    pub limit: Option<TextLimit<'a>>,
+}
+
+/// A limit of the texts of a conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct TextLimit<'a> {
+    /// The maximum number of characters of a text.
+    pub chars: usize,
+    /// Receives the message that is being written.
+    pub current: &'a Cell<Option<MessageNo>>,
 }
 
 /// A command for a shell, and the reason to run it.
@@ -143,6 +155,9 @@ impl TranscriptWriter for ConversationWriter<'_> {
 
     fn begin_message(&mut self, event: &MessageEvent<'_>) -> io::Result<()> {
         self.is_empty = true;
+        if let Some(limit) = self.options.limit {
+            limit.current.set(Some(event.message.n));
+        }
         match event.message.kind {
             MessageKind::Prompt => self.write_heading(event, "▌", Style::Human, "you"),
             MessageKind::Answer => self.begin_answer(event),
@@ -370,11 +385,41 @@ impl<'a> ConversationWriter<'a> {
         }
     }
 
-    /// Writes a text from the log, laid out if there is a width.
+    /// Writes a text from the log, cut to the limit.
     fn write_text(&mut self, text: &str, gutter: Gutter, format: TextFormat, style: Style) -> io::Result<()> {
         self.is_empty = false;
         self.is_after_call = false;
-        let text = text.trim_matches('\n');
+        let (text, cut) = self.limited(text.trim_matches('\n'));
+        self.write_whole_text(text, gutter, format, style)?;
+        self.write_cut(cut, gutter)
+    }
+
+    /// Returns the beginning of a text that the limit allows, and the number of characters after it.
+    fn limited<'t>(&self, text: &'t str) -> (&'t str, usize) {
+        let end = self.options.limit.and_then(|limit| text.char_indices().nth(limit.chars));
+        let end = end.map_or(text.len(), |(at, _)| at);
+        (&text[..end], text[end..].chars().count())
+    }
+
+    /// Writes how much of a text was cut, if anything was.
+    fn write_cut(&mut self, cut: usize, gutter: Gutter) -> io::Result<()> {
+        if cut == 0 {
+            return Ok(());
+        }
+        self.put(&[
+            (gutter.text, gutter.style),
+            (&format!("… {} more", plural(cut as u64, "character")), Style::Dim),
+        ])
+    }
+
+    /// Writes a text from the log, laid out if there is a width.
+    fn write_whole_text(
+        &mut self,
+        text: &str,
+        gutter: Gutter,
+        format: TextFormat,
+        style: Style,
+    ) -> io::Result<()> {
         let Some(columns) = self.look.width else { return self.write_source(text, gutter, style) };
         let options = ProseOptions {
             width: columns.saturating_sub(width(gutter.text)).max(8),

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rethread_model::{Session, SessionSummary};
+use rustc_hash::FxHashMap;
 
 use crate::library::{Library, LogSource};
-use crate::ls::{HIDDEN_KINDS, LsOptions, is_of_other_project, severity_of, summarise};
+use crate::ls::{
+    HIDDEN_KINDS, LsOptions, is_of_other_project, resume_dir_in_sidecar, severity_of, summarise,
+};
+use crate::titles::may_be_titled_elsewhere;
 
 /// The logs of some projects, newest first, with their sizes and times. None of them has been read.
 #[derive(Debug, Clone)]
@@ -16,8 +21,11 @@ pub struct Catalog {
     pub logs: Vec<LogSource>,
     cwd: Option<PathBuf>,
     live: BTreeSet<String>,
-    /// Finds titles in other files.
+    /// Finds what the index knows, and titles in other files.
     library: Library,
+    /// The summaries that the index has and that were not requested yet, by the path of the log; `None` before the first
+    /// request.
+    known: Arc<Mutex<Option<FxHashMap<PathBuf, SessionSummary>>>>,
 }
 
 impl Library {
@@ -35,7 +43,8 @@ impl Library {
             b.file.modified.cmp(&a.file.modified).then_with(|| a.file.path.cmp(&b.file.path))
         });
         let live = self.store.live_clients().into_keys().collect();
-        Catalog { logs, cwd: options.cwd.clone(), live, library: self.clone() }
+        let (cwd, library) = (options.cwd.clone(), self.clone());
+        Catalog { logs, cwd, live, library, known: Arc::default() }
     }
 
     fn session_logs_in_scope(&self, options: &LsOptions) -> Vec<LogSource> {
@@ -53,8 +62,9 @@ impl Library {
 }
 
 impl Catalog {
-    /// Reads the summary of a log of this catalog. Returns `None` if a listing leaves it out: the log of a subagent, a
-    /// headless run or a file without a conversation, or one of another directory whose project has the same name.
+    /// Returns the summary of a log of this catalog, from the index or from the log. Returns `None` if a listing leaves
+    /// it out: the log of a subagent, a headless run or a file without a conversation, or one of another directory whose
+    /// project has the same name.
     ///
     /// Reading needs memory for the facts of the session, not for its texts. The session is checked against the clients
     /// in use, as a listing does.
@@ -68,18 +78,37 @@ impl Catalog {
     /// # Ok::<(), rethread::Error>(())
     /// ```
     pub fn summary(&self, log: &LogSource) -> Result<Option<SessionSummary>, crate::Error> {
+        if let Some(known) = self.take_known(log) {
+            return Ok(self.listed(known, log));
+        }
         let _turn = log.lock_if_large();
         let (facts, bytes) = log.facts()?;
         let title = self.library.title_of(log, &facts);
         let session = Session::new(facts);
-        let mut summary = SessionSummary { title, ..summarise(&session, log, bytes) };
+        let listed = self.listed(SessionSummary { title, ..summarise(&session, log, bytes) }, log);
+        Ok(listed.map(|summary| SessionSummary { severity: Some(severity_of(&session)), ..summary }))
+    }
+
+    /// Adds what is not in the log to its summary. Returns `None` if a listing leaves the log out.
+    fn listed(&self, mut summary: SessionSummary, log: &LogSource) -> Option<SessionSummary> {
         summary.is_live = self.live.contains(&log.file.id);
+        summary.resume_dir = summary.resume_dir.or_else(|| resume_dir_in_sidecar(&log.file));
         log.add_origin_to(&mut summary);
         let is_other = self.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd));
-        if is_other || HIDDEN_KINDS.contains(&summary.kind) {
-            return Ok(None);
-        }
-        summary.severity = Some(severity_of(&session));
-        Ok(Some(summary))
+        (!is_other && !HIDDEN_KINDS.contains(&summary.kind)).then_some(summary)
+    }
+
+    /// Takes the summary that the index has of a log. The first call reads those of all logs.
+    fn take_known(&self, log: &LogSource) -> Option<SessionSummary> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_with(|| self.known_summaries()).remove(&log.file.path)
+    }
+
+    /// Returns what the index has of all logs, except of those whose titles may be in other files.
+    fn known_summaries(&self) -> FxHashMap<PathBuf, SessionSummary> {
+        let known = self.library.known_summaries(&self.logs).into_iter().flatten();
+        let usable =
+            known.filter(|known| known.summary.severity.is_some() && !may_be_titled_elsewhere(known));
+        usable.map(|known| (known.summary.path.clone(), known.summary)).collect()
     }
 }

@@ -136,14 +136,17 @@ mod library;
 mod ls;
 mod naming;
 mod origin;
+mod outline;
 mod overview;
 mod preview;
 mod progress;
 mod repair;
 mod search;
 mod session;
+mod sql;
 mod titles;
 mod transcript;
+mod usage;
 
 pub use builder::LibraryBuilder;
 pub use catalog::Catalog;
@@ -164,8 +167,13 @@ pub use progress::Progress;
 pub use repair::{RepairDestination, RepairError};
 pub use search::{SearchLimits, SearchOutcome};
 pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent};
+pub use sql::SqlOutcome;
 pub use transcript::{
     LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
+};
+pub use usage::{
+    DifferenceCause, DropReason, ExplainedReceipt, ForeignTotals, LibraryUsage, ReceiptRow, UsageComparison,
+    UsageDifference, UsageFilter,
 };
 
 #[doc(inline)]
@@ -177,22 +185,26 @@ pub use rethread_edit::{
 #[doc(inline)]
 pub use rethread_index::{
     FieldValue, Filters, Index, IndexError, IndexStatus, Level as IndexLevel, MessagePlaces, Query,
-    QueryError, QueryErrorKind, QuerySyntax, SyncReport, TextSources,
+    QueryError, QueryErrorKind, QuerySyntax, SQL_VIEWS, SqlColumn, SqlError, SqlView, SyncReport,
+    TextSources,
 };
 #[doc(inline)]
 pub use rethread_log::{BlockKind, Json};
 #[doc(inline)]
 pub use rethread_model::{
-    BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom,
-    EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, InventoryDefect, LinkCounts, ListedSubagent,
-    LogSummary, MatchQuality, MessageCounts, MessageEvent, MessageKey, MessageKind, MessageNo, MessagePlace,
-    MessageView, NodeId, NoteEvent, NoteView, OriginKind, OutlineEntry, PartEvent, Path, PathStatus,
-    PathSummary, Preview, PreviewSummary, ReadWholeResult, Reader, Refusal, ResultEvent, ResultPart,
-    SearchResults, Session, SessionHits, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionOverview,
-    SessionSummary, Severity, ShortIds, SiblingPath, Snippet, StepId, StepStream, SubagentEvent, SubagentNo,
-    TextSource, Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem,
-    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage,
-    VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
+    BillingTerms, BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client,
+    ContinuedFrom, Cost, EntryNo, EntryRef, Finding, FindingKind, Hit, Inventory, InventoryDefect,
+    LinkCounts, ListedSubagent, LogSummary, LogUsage, MatchQuality, MessageCounts, MessageEvent, MessageKey,
+    MessageKind, MessageName, MessageNo, MessagePlace, MessageView, MicroDollars, NodeId, NoteEvent,
+    NoteView, OriginKind, OutlineEntry, OutlineItem, OutlineItemKind, OutlinedPath, PartEvent, Path,
+    PathStatus, PathSummary, Preview, PreviewSummary, Price, PriceError, PriceList, ReadWholeResult, Reader,
+    Receipt, Refusal, ResultEvent, ResultPart, SearchResults, Session, SessionHits, SessionId, SessionInfo,
+    SessionKind, SessionOrigin, SessionOutline, SessionOverview, SessionSummary, Severity, ShortIds,
+    SiblingPath, Snippet, SqlRowWriter, SqlValue, StepId, StepStream, SubagentEvent, SubagentNo, TextSource,
+    Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
+    TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount, UsageBlock,
+    UsageGroup, UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent,
+    VisibleThinking, Visit, WireBlock, WireMessage, Worktree,
 };
 #[doc(inline)]
 pub use rethread_render::Format;

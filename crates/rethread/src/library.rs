@@ -140,6 +140,7 @@ impl LogSource {
             modified: None,
             inode: None,
             is_subagent: id.starts_with("agent-"),
+            is_alone: false,
         };
         Self { file, bytes: Some(Arc::new(bytes)) }
     }
@@ -250,6 +251,17 @@ impl Library {
     /// ```
     pub fn with_progress(&self, observer: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
         Self { progress: ProgressObserver::new(observer), ..self.clone() }
+    }
+
+    /// Returns the same library without observers of progress and of skipped paths.
+    ///
+    /// ```
+    /// let library = rethread::Library::builder().root("/home/ada/.claude").on_skip(|_| panic!()).open();
+    /// assert_eq!(library.without_observers().roots(), library.roots());
+    /// ```
+    pub fn without_observers(&self) -> Self {
+        let library = Self::open(self.roots());
+        Self { demo: self.demo.clone(), is_demo: self.is_demo, index: self.index.clone(), ..library }
     }
 
     /// Returns the config directories.

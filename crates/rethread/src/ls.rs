@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{
-    Client, Facts, MessageCounts, OriginKind, Session, SessionKind, SessionOrigin, SessionSummary, Severity,
-    Time, Worktree, harmful_findings, title,
+    Client, Facts, LogSummary, MessageCounts, OriginKind, Session, SessionKind, SessionOrigin,
+    SessionSummary, Severity, Time, TitleSource, Worktree, harmful_findings, title,
 };
 use rethread_store::{FindError, Holder, LiveClient, SessionFile, client_worktree, project_dir_name};
 use rustc_hash::FxHashMap;
@@ -41,6 +41,10 @@ pub struct LsOptions {
     pub until: Option<Time>,
     /// Only sessions with several paths.
     pub branched: bool,
+    /// Only sessions in which a model with this in its name answered, whatever the case.
+    pub model: Option<String>,
+    /// Only sessions whose last git branch is this one.
+    pub git_branch: Option<String>,
     /// The order of the sessions.
     pub sort: SortOrder,
     /// Check each session against the clients in use ([`SessionSummary::severity`]). Logs of subagents are not
@@ -131,6 +135,39 @@ impl LsOptions {
         self
     }
 
+    /// Lists only sessions in which a model with this in its name answered, whatever the case.
+    ///
+    /// ```
+    /// let sessions = rethread::Library::demo().ls(&rethread::LsOptions::new().model("Claude-")).sessions;
+    /// assert_eq!(sessions.len(), 5);
+    /// ```
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// Lists only sessions whose last git branch is this one.
+    ///
+    /// ```
+    /// let options = rethread::LsOptions::new().git_branch("no-such-branch");
+    /// assert!(rethread::Library::demo().ls(&options).sessions.is_empty());
+    /// ```
+    pub fn git_branch(mut self, branch: impl Into<String>) -> Self {
+        self.git_branch = Some(branch.into());
+        self
+    }
+
+    /// Returns whether a session has the content that is wanted.
+    fn selects(&self, summary: &SessionSummary) -> bool {
+        let has_model = |wanted: &String| {
+            let wanted = wanted.to_lowercase();
+            summary.models.iter().any(|model| model.to_lowercase().contains(&wanted))
+        };
+        (!self.branched || summary.paths > 1)
+            && self.model.as_ref().is_none_or(has_model)
+            && self.git_branch.as_ref().is_none_or(|branch| summary.git_branch.as_ref() == Some(branch))
+    }
+
     /// Checks each session against the clients in use, as [`Library::check`] does.
     ///
     /// ```
@@ -151,6 +188,11 @@ impl LsOptions {
     pub fn limit(mut self, n: usize) -> Self {
         self.limit = Some(n);
         self
+    }
+
+    /// Returns whether a session of this kind is checked, if it is listed.
+    fn checks(&self, kind: SessionKind, source: &LogSource) -> bool {
+        self.check && (self.agents || !HIDDEN_KINDS.contains(&kind)) && !source.file.is_subagent
     }
 
     /// Sorts the sessions.
@@ -186,7 +228,7 @@ pub struct Listing {
     pub sessions: Vec<SessionSummary>,
     /// Numbers of hidden subagents, headless runs and files without a conversation.
     pub hidden: Vec<(SessionKind, usize)>,
-    /// The number of logs that are older or newer than requested.
+    /// The number of sessions that were left out because of their time, branches or models.
     pub out_of_range: usize,
     /// The number of sessions beyond the limit.
     pub beyond_limit: usize,
@@ -217,7 +259,9 @@ pub(crate) const HIDDEN_KINDS: [SessionKind; 6] = [
     SessionKind::Pointer,
 ];
 
-struct ScannedSession {
+/// A session of a listing whose title may be in another file.
+struct ListedSession {
+    /// Its title is empty.
     summary: SessionSummary,
     title_in_file: TitleInFile,
 }
@@ -237,24 +281,26 @@ impl Library {
         let mut listing = Listing { hidden, ..Listing::default() };
         let sources = self.sources_in_scope(options, &mut listing);
         let live = self.store.live_clients();
-        let scanned: Vec<Result<ScannedSession, crate::Error>> = sources
+        let known = self.known_summaries(&sources);
+        let listed: Vec<Result<ListedSession, crate::Error>> = sources
             .par_iter()
-            .map(|source| {
-                let scanned = scan(self, source, options, &live);
+            .zip(known)
+            .map(|(source, known)| {
+                let listed = known.map_or_else(|| self.read_summary(source, options), Ok);
                 self.progress.report(source);
-                scanned
+                Ok(self.listed(listed?, source, options, &live))
             })
             .collect();
         let mut found = Vec::new();
-        for result in scanned {
+        for result in listed {
             match result {
-                Ok(scanned) => found.push(scanned),
+                Ok(listed) => found.push(listed),
                 Err(error) => listing.errors.push(error),
             }
         }
-        titles::apply_other_summaries(found.iter_mut().map(|scanned| &mut scanned.title_in_file));
+        titles::apply_other_summaries(found.iter_mut().map(|listed| &mut listed.title_in_file));
         let mut worktrees: FxHashMap<String, Option<Worktree>> = FxHashMap::default();
-        for ScannedSession { mut summary, title_in_file } in found {
+        for ListedSession { mut summary, title_in_file } in found {
             summary.title = title_in_file.title;
             if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd)) {
                 continue;
@@ -266,7 +312,8 @@ impl Library {
                 listing.out_of_range += 1;
                 continue;
             }
-            if options.branched && summary.paths < 2 {
+            if !options.selects(&summary) {
+                listing.out_of_range += 1;
                 continue;
             }
             match listing.hidden.iter_mut().find(|(kind, _)| *kind == summary.kind) {
@@ -295,11 +342,13 @@ impl Library {
         listing
     }
 
-    /// Checks the sessions of a listing. One that can no longer be read stays unchecked.
+    /// Checks the sessions of a listing of which no result of a check is known. One that can no longer be read stays
+    /// unchecked.
     fn check_listed(&self, sources: &[LogSource], sessions: &mut [SessionSummary]) {
         let sources: FxHashMap<&Path, &LogSource> =
             sources.iter().map(|source| (source.file.path.as_path(), source)).collect();
-        sessions.par_iter_mut().for_each(|session| {
+        let unchecked = sessions.par_iter_mut().filter(|session| session.severity.is_none());
+        unchecked.for_each(|session| {
             let source = sources.get(session.path.as_path()).filter(|source| !source.file.is_subagent);
             let Some(source) = source else { return };
             let _turn = source.lock_if_large();
@@ -380,11 +429,58 @@ impl Library {
         source: &LogSource,
         project: Option<&Path>,
     ) -> Option<SessionSummary> {
-        let scanned = scan(self, source, &LsOptions::default(), &BTreeMap::new()).ok()?;
-        let summary = SessionSummary { title: scanned.title_in_file.title, ..scanned.summary };
+        let options = LsOptions::default();
+        let known = self.known_summaries(std::slice::from_ref(source)).pop().flatten();
+        let known = known.map_or_else(|| self.read_summary(source, &options), Ok).ok()?;
+        let listed = self.listed(known, source, &options, &BTreeMap::new());
+        let summary = SessionSummary { title: listed.title_in_file.title, ..listed.summary };
         let is_listed = !HIDDEN_KINDS.contains(&summary.kind)
             && !project.is_some_and(|project| is_of_other_project(&summary, project));
         is_listed.then_some(summary)
+    }
+
+    /// Returns what the catalogue has of logs, if it has a catalogue. It only saves time, so errors are ignored.
+    pub(crate) fn known_summaries(&self, sources: &[LogSource]) -> Vec<Option<LogSummary>> {
+        let files: Vec<&SessionFile> = sources.iter().map(|source| &source.file).collect();
+        let known = self.index.as_ref().map(|index| index.known_summaries(&files));
+        known.and_then(Result::ok).unwrap_or_else(|| vec![None; sources.len()])
+    }
+
+    /// Summarises a log by reading it. It is checked only if the listing shows that.
+    fn read_summary(&self, source: &LogSource, options: &LsOptions) -> Result<LogSummary, crate::Error> {
+        let _turn = source.lock_if_large();
+        let (facts, bytes) = source.facts()?;
+        let session = Session::new(facts);
+        let mut known = describe(&session, source, bytes);
+        // With a limit, the order decides which sessions are checked.
+        if options.limit.is_none() && options.checks(self.listed_kind(known.summary.kind, source), source) {
+            known.summary.severity = Some(severity_of(&session));
+        }
+        Ok(known)
+    }
+
+    /// Adds what is not in the log to its summary.
+    fn listed(
+        &self,
+        known: LogSummary,
+        source: &LogSource,
+        options: &LsOptions,
+        live: &BTreeMap<String, LiveClient>,
+    ) -> ListedSession {
+        let (title_in_file, mut summary) = TitleInFile::of_summary(known, &source.file);
+        summary.kind = self.listed_kind(summary.kind, source);
+        summary.resume_dir = summary.resume_dir.or_else(|| resume_dir_in_sidecar(&source.file));
+        summary.subagents += self.agents_of(source).len() as u64;
+        summary.is_live = live.contains_key(&source.file.id);
+        summary.severity = summary.severity.filter(|_| options.checks(summary.kind, source));
+        source.add_origin_to(&mut summary);
+        ListedSession { summary, title_in_file }
+    }
+
+    /// Returns the kind of a log, judged by other files too.
+    fn listed_kind(&self, kind: SessionKind, source: &LogSource) -> SessionKind {
+        let is_orphan = kind == SessionKind::Agent && self.store.is_orphan_subagent(&source.file);
+        if is_orphan { SessionKind::Orphan } else { kind }
     }
 
     pub(crate) fn sources_in_scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
@@ -526,7 +622,8 @@ impl Library {
 
     /// Returns the logs of projects, including those of subagents.
     fn logs_of(&self, projects: &[PathBuf]) -> Vec<LogSource> {
-        projects.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(LogSource::from).collect()
+        let files = projects.par_iter().flat_map_iter(|dir| self.store.sessions_in(dir, true));
+        files.map(LogSource::from).collect()
     }
 }
 
@@ -538,31 +635,6 @@ pub(crate) fn is_of_other_project(session: &SessionSummary, cwd: &Path) -> bool 
     let is_other = |theirs: &str| theirs != ours && project_dir_name(theirs) == project_dir_name(&ours);
     let repository = client_worktree(theirs).map(|worktree| worktree.repository);
     is_other(theirs) || repository.is_some_and(|repository| is_other(&repository.to_string_lossy()))
-}
-
-fn scan(
-    library: &Library,
-    source: &LogSource,
-    options: &LsOptions,
-    live: &BTreeMap<String, LiveClient>,
-) -> Result<ScannedSession, crate::Error> {
-    let _turn = source.lock_if_large();
-    let (facts, bytes) = source.facts()?;
-    let session = Session::new(facts);
-    let title_in_file = TitleInFile::new(&session.facts, &source.file);
-    let mut summary = summarise(&session, source, bytes);
-    if summary.kind == SessionKind::Agent && library.store.is_orphan_subagent(&source.file) {
-        summary.kind = SessionKind::Orphan;
-    }
-    summary.subagents += library.agents_of(source).len() as u64;
-    summary.is_live = live.contains_key(&source.file.id);
-    source.add_origin_to(&mut summary);
-    // With a limit, the order decides which sessions are checked.
-    let is_listed = options.agents || !HIDDEN_KINDS.contains(&summary.kind);
-    if options.check && options.limit.is_none() && is_listed && !source.file.is_subagent {
-        summary.severity = Some(severity_of(&session));
-    }
-    Ok(ScannedSession { summary, title_in_file })
 }
 
 /// Returns the severity of the worst finding of a check against the clients in use.
@@ -582,6 +654,18 @@ impl LogSource {
     pub fn summary(&self) -> Result<SessionSummary, crate::Error> {
         let (facts, bytes) = self.facts()?;
         Ok(summarise(&Session::new(facts), self, bytes))
+    }
+}
+
+/// Summarises a log as far as the summary follows from the log alone. It is not checked.
+pub(crate) fn describe(session: &Session, source: &LogSource, bytes: u64) -> LogSummary {
+    let summary = summarise(session, source, bytes);
+    LogSummary {
+        project: summary.project().into_owned(),
+        other_titles: session.facts.summaries.clone(),
+        accepts_title: summary.title.source >= TitleSource::FirstPrompt
+            && !session.facts.locations.is_empty(),
+        summary: SessionSummary { resume_dir: recorded_resume_dir(&source.file, &session.facts), ..summary },
     }
 }
 
@@ -626,9 +710,17 @@ pub(crate) fn summarise(session: &Session, source: &LogSource, bytes: u64) -> Se
 /// Returns the first directory that a log records and whose project contains the log. A clone that was put into another
 /// project records its directory in a sidecar.
 pub(crate) fn resume_dir_in(file: &SessionFile, facts: &Facts) -> Option<PathBuf> {
+    recorded_resume_dir(file, facts).or_else(|| resume_dir_in_sidecar(file))
+}
+
+fn recorded_resume_dir(file: &SessionFile, facts: &Facts) -> Option<PathBuf> {
     // A directory of another machine, or one that a log makes up, may not be a path here.
     let recorded = facts.cwds.iter().map(|(cwd, _)| cwd).find(|cwd| is_dir_of(file, cwd));
-    recorded.map(str::to_owned).or_else(|| recorded_directory(file)).map(PathBuf::from)
+    recorded.map(PathBuf::from)
+}
+
+pub(crate) fn resume_dir_in_sidecar(file: &SessionFile) -> Option<PathBuf> {
+    recorded_directory(file).map(PathBuf::from)
 }
 
 fn kind_of(facts: &Facts, file: &SessionFile) -> SessionKind {

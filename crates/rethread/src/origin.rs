@@ -57,6 +57,9 @@ impl LogSource {
 
 /// Reads the record of a session, if it has one.
 pub(crate) fn read_origin(log: &SessionFile) -> Option<SessionOrigin> {
+    if log.is_alone {
+        return None;
+    }
     let file = log.confined_side_dir().join(ORIGIN);
     let bytes = file.stat().ok()?.bytes;
     let record = (bytes <= MAX_BYTES).then(|| file.read().ok()).flatten()?;

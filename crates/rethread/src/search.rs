@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_index::{
-    Index, IndexError, IndexStatus, Level, LogScanner, Query, QueryError, ScannedLog, SearchError,
-    SyncOptions, SyncReport, search_scanned,
+    Index, IndexError, IndexSnapshot, IndexStatus, Level, LogScanner, Query, QueryError, ScannedLog,
+    SearchError, SyncOptions, SyncReport, search_scanned,
 };
-use rethread_model::{LogSummary, SearchResults, Session, TitleSource};
+use rethread_model::{LogSummary, SearchResults, Session};
 use rethread_store::{SessionFile, project_dir_name};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::library::{Library, LogSource};
-use crate::ls::{severity_of, summarise};
+use crate::ls::{describe, severity_of};
 
 /// Options of [`Library::search`].
 ///
@@ -49,6 +49,8 @@ pub struct SearchOutcome {
     pub results: SearchResults,
     /// Set if the index could not be used, so that all logs were read.
     pub index_error: Option<IndexError>,
+    /// The damage because of which the index was made again.
+    pub rebuilt: Option<IndexError>,
     /// Logs that could not be read.
     pub unreadable: Vec<(PathBuf, io::Error)>,
 }
@@ -84,17 +86,29 @@ impl Library {
             typed,
         };
         let index = self.index.as_ref().filter(|_| !limits.no_index);
-        let mut outcome =
-            SearchOutcome { results: SearchResults::default(), index_error: None, unreadable: Vec::new() };
+        let mut outcome = SearchOutcome {
+            results: SearchResults::default(),
+            index_error: None,
+            rebuilt: None,
+            unreadable: Vec::new(),
+        };
         if let Some(index) = index {
-            match self.search_index(index, &files, query, &options, &mut outcome) {
-                Ok(results) => {
+            let mut found = self.search_index(index, &files, query, &options, &mut outcome);
+            if let Err(SearchError::Index(damage)) = found {
+                found = match damage.is_damage() && outcome.rebuilt.is_none() {
+                    true => self.search_rebuilt(index, damage, &files, query, &options, &mut outcome),
+                    false => Err(damage.into()),
+                };
+            }
+            match found {
+                Ok(Some(results)) => {
                     outcome.results = results;
                     return Ok(outcome);
                 }
                 Err(SearchError::Query(error)) => return Err(error),
                 Err(SearchError::Index(error)) => outcome.index_error = Some(error),
-                Err(_) => {}
+                // Another process is making the index; or an error of a kind that is not known here.
+                Ok(None) | Err(_) => {}
             }
         }
         let scanned = self.scan_logs(&files.iter().collect::<Vec<_>>(), query, None, &mut outcome);
@@ -106,6 +120,24 @@ impl Library {
         Ok(outcome)
     }
 
+    /// Makes a damaged index again and searches it. If another process writes to it, it cannot be used.
+    fn search_rebuilt(
+        &self,
+        index: &Index,
+        damage: IndexError,
+        files: &[SessionFile],
+        query: &Query,
+        options: &rethread_index::SearchOptions<'_>,
+        outcome: &mut SearchOutcome,
+    ) -> Result<Option<SearchResults>, SearchError> {
+        let rebuilt =
+            self.with_sync_options(Level::Texts, true, false, |sync| index.rebuild(damage, files, sync))?;
+        outcome.rebuilt = rebuilt.rebuilt;
+        outcome.unreadable.clear();
+        self.search_index(index, files, query, options, outcome)
+    }
+
+    /// Searches the index after bringing it up to date; `None` if there is none yet.
     fn search_index(
         &self,
         index: &Index,
@@ -113,19 +145,21 @@ impl Library {
         query: &Query,
         options: &rethread_index::SearchOptions<'_>,
         outcome: &mut SearchOutcome,
-    ) -> Result<SearchResults, SearchError> {
+    ) -> Result<Option<SearchResults>, SearchError> {
         match self.sync(index, files, Level::Texts, true, false) {
-            Ok(report) => outcome.unreadable = report.unreadable,
+            Ok(report) => {
+                outcome.unreadable = report.unreadable;
+                outcome.rebuilt = outcome.rebuilt.take().or(report.rebuilt);
+            }
             // Another process is at it; what it has not done yet is read from the logs.
             Err(IndexError::Busy) => {}
             Err(error) => return Err(error.into()),
         }
-        let stale = match query.has_patterns() {
-            true => files.iter().collect(),
-            false => index.stale_logs(files)?,
-        };
-        let scanned = self.scan_logs(&stale, query, Some(index), outcome);
-        index.search(query, scanned, options)
+        let Some(mut snapshot) = index.snapshot()? else { return Ok(None) };
+        let stale = snapshot.compare(files);
+        let wanted = if query.has_patterns() { files.iter().collect() } else { stale };
+        let scanned = self.scan_logs(&wanted, query, Some(&snapshot), outcome);
+        snapshot.search(query, scanned, options).map(Some)
     }
 
     /// Brings the index up to date.
@@ -137,16 +171,23 @@ impl Library {
         is_complete: bool,
         waits: bool,
     ) -> Result<SyncReport, IndexError> {
-        index.sync(
-            files,
-            &SyncOptions {
-                level,
-                is_complete,
-                waits,
-                describe: &describe,
-                progress: &|file| self.progress.report(&LogSource::from(file.clone())),
-            },
-        )
+        self.with_sync_options(level, is_complete, waits, |options| index.sync(files, options))
+    }
+
+    fn with_sync_options<T>(
+        &self,
+        level: Level,
+        is_complete: bool,
+        waits: bool,
+        run: impl FnOnce(&SyncOptions<'_>) -> T,
+    ) -> T {
+        run(&SyncOptions {
+            level,
+            is_complete,
+            waits,
+            describe: &describe_for_index,
+            progress: &|file| self.progress.report(&LogSource::from(file.clone())),
+        })
     }
 
     /// Compares logs with a query. With an index, only what it does not have of them.
@@ -154,13 +195,13 @@ impl Library {
         &self,
         files: &[&SessionFile],
         query: &Query,
-        index: Option<&Index>,
+        snapshot: Option<&IndexSnapshot>,
         outcome: &mut SearchOutcome,
     ) -> Vec<ScannedLog> {
-        let scanner = LogScanner::new(query, &describe, &is_project);
+        let scanner = LogScanner::new(query, &describe_for_index, &is_project);
         let scan = |file: &&SessionFile| {
-            let scanned = match index.filter(|_| !query.has_patterns()) {
-                Some(index) => scanner.scan_tail(index, file),
+            let scanned = match snapshot.filter(|_| !query.has_patterns()) {
+                Some(snapshot) => scanner.scan_tail(snapshot, file),
                 None => scanner.scan(file),
             };
             scanned.map_err(|error| (file.path.clone(), error))
@@ -229,21 +270,14 @@ pub(crate) fn index_of(roots: &[PathBuf], cache_dir: &Path) -> Index {
 }
 
 /// Summarises a log for the index.
-fn describe(file: &SessionFile, session: &Session) -> LogSummary {
-    let source = LogSource::from(file.clone());
-    let summary = summarise(session, &source, file.bytes);
-    LogSummary {
-        project: summary.project().into_owned(),
-        severity: severity_of(session),
-        other_titles: session.facts.summaries.clone(),
-        accepts_title: summary.title.source >= TitleSource::FirstPrompt
-            && !session.facts.locations.is_empty(),
-        summary,
-    }
+fn describe_for_index(file: &SessionFile, session: &Session) -> LogSummary {
+    let mut known = describe(session, &LogSource::from(file.clone()), file.bytes);
+    known.summary.severity = Some(severity_of(session));
+    known
 }
 
 /// Returns whether a project is meant by a name: a directory, or a part of one.
-fn is_project(project: &str, wanted: &str) -> bool {
+pub(crate) fn is_project(project: &str, wanted: &str) -> bool {
     let wanted = project_dir_name(wanted.trim_end_matches('/')).to_lowercase();
     project_dir_name(project).to_lowercase().contains(&wanted)
 }

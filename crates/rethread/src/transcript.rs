@@ -1,11 +1,13 @@
 //! Transcripts of a session: a choice of path and messages, with the earlier files, subagents and header.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use rethread_model::{
-    BranchPoint, CallId, CallSidecars, Client, MessageKind, MessageNo, PathIndex, PathSummary, Session,
-    SiblingPath, StepId, StepNodes, StepStream, SubagentNo, Table, Transcript, TranscriptHeader,
-    TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptTotals, VisibleContent,
+    BranchPoint, CallId, CallSidecars, Client, MessageKind, MessageName, MessageNameError, MessageNo,
+    PathIndex, PathSummary, Session, SiblingPath, StepId, StepNodes, StepStream, SubagentNo, Table,
+    Transcript, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent,
+    TranscriptTotals, VisibleContent,
 };
 use rethread_render::truncate;
 use rethread_store::SessionFile;
@@ -24,7 +26,9 @@ pub struct TranscriptOptions {
     /// The turns to show; all if it is `None`.
     pub turns: Option<TurnRange>,
     /// The message to start at. Without a choice of path, a path that contains it is shown.
-    pub from: Option<MessageNo>,
+    pub from: Option<MessageName>,
+    /// Show only this number of messages before and after the message to start at. A result is shown with its call.
+    pub around: Option<usize>,
     /// The content of messages that is shown.
     pub content: VisibleContent,
     /// The client whose rules determine the active path; the newest if it is `None`.
@@ -87,13 +91,21 @@ pub enum TranscriptError {
         /// The number of paths.
         paths: usize,
     },
-    /// There is no message with this number.
-    #[error("no message {n}")]
+    /// There is no message with this name.
+    #[error("no message {name}")]
     NoMessage {
-        /// The number.
-        n: MessageNo,
+        /// The name.
+        name: MessageName,
         /// The number of messages in the session.
         messages: usize,
+    },
+    /// The name is the beginning of several uuids.
+    #[error("{name} is the beginning of several uuids")]
+    AmbiguousMessage {
+        /// The name.
+        name: MessageName,
+        /// The uuids, and the messages that they belong to.
+        candidates: Vec<(String, MessageNo)>,
     },
     /// The message is not in the chosen turns.
     #[error("message {n} is not in these turns")]
@@ -139,6 +151,8 @@ pub struct LoadedTranscript {
     pub resume_line: Option<u32>,
     /// The directory in which a client finds the session.
     pub resume_dir: Option<PathBuf>,
+    /// The message that was asked for, or the message with its call.
+    pub at: Option<MessageNo>,
     parts: Vec<LoadedPart>,
     header: TranscriptHeader,
     range: TranscriptRange,
@@ -222,8 +236,9 @@ impl Library {
         options: &TranscriptOptions,
     ) -> Result<LoadedTranscript, TranscriptError> {
         let loaded = self.load(source)?;
+        let wanted = options.from.as_ref().map(|name| message_named(&loaded, name)).transpose()?;
         let summaries: Table<PathIndex, _> = loaded.tree(options.client.unwrap_or(Client::NEWEST)).into();
-        let at = choose_path(&loaded, &summaries, options)?;
+        let at = choose_path(&loaded, &summaries, options.path, wanted)?;
         let summary = &summaries[at];
         let is_whole = options.turns.is_none() && options.from.is_none();
         let earlier = if is_whole { self.earlier_sessions(&loaded, &summary.path) } else { Vec::new() };
@@ -232,14 +247,16 @@ impl Library {
             .map(|before| LoadedPart::new(before.loaded, ShownSteps::Path(before.step)))
             .collect();
         let own = LoadedPart::new(loaded, ShownSteps::Path(summary.path.step));
-        let range = choose_messages(&own, summary, options)?;
+        let range = choose_messages(&own, summary, options, wanted)?;
         parts.push(own);
         let title = self.title(&parts[parts.len() - 1].loaded).text;
         let header = header(&title, &parts, &summaries, at);
         let resume_line = resume_line(summary, &summaries);
         let own = &parts[parts.len() - 1].loaded;
         let resume_dir = resume_dir_in(&own.source.file, &own.session.facts);
-        Ok(LoadedTranscript { resume_line, resume_dir, parts, header, range, content: options.content })
+        let at = wanted.map(|n| parts[parts.len() - 1].steps().reading_start(n));
+        let content = options.content;
+        Ok(LoadedTranscript { resume_line, resume_dir, at, parts, header, range, content })
     }
 
     /// Reads the entries that a clone removed, if it kept them. Message numbers are those of the session that it
@@ -279,6 +296,7 @@ impl Library {
         Ok(LoadedTranscript {
             resume_line: None,
             resume_dir: None,
+            at: n,
             parts: vec![part],
             header,
             range,
@@ -351,18 +369,32 @@ pub(crate) fn anchor_prefix(index: usize, is_own: bool) -> String {
     if is_own { String::new() } else { format!("e{}-", index + 1) }
 }
 
+/// Finds the message with a name.
+fn message_named(loaded: &LoadedSession, name: &MessageName) -> Result<MessageNo, TranscriptError> {
+    let name_error = |error| match error {
+        MessageNameError::Ambiguous(candidates) => {
+            TranscriptError::AmbiguousMessage { name: name.clone(), candidates }
+        }
+        MessageNameError::NotFound => {
+            TranscriptError::NoMessage { name: name.clone(), messages: loaded.session.facts.messages.len() }
+        }
+    };
+    loaded.reader().find_message(name).map_err(name_error)
+}
+
 /// Finds the path to show, as an index.
 fn choose_path(
     loaded: &LoadedSession,
     summaries: &Table<PathIndex, PathSummary>,
-    options: &TranscriptOptions,
+    path: TranscriptPath,
+    wanted: Option<MessageNo>,
 ) -> Result<PathIndex, TranscriptError> {
-    if let TranscriptPath::Number(n) = options.path {
+    if let TranscriptPath::Number(n) = path {
         let found = summaries.keys().find(|&path| summaries[path].n == n);
         return found.ok_or(TranscriptError::NoPath { n, paths: summaries.len() });
     }
     let main = summaries.keys().find(|&path| summaries[path].path.main).or(summaries.keys().next_back());
-    let Some(n) = options.from else { return main.ok_or(TranscriptError::NoConversation) };
+    let Some(n) = wanted else { return main.ok_or(TranscriptError::NoConversation) };
     let layout = StepNodes::new(&loaded.session);
     let contains = |path: &PathIndex| {
         let ends = (summaries[*path].path.step, None);
@@ -371,9 +403,7 @@ fn choose_path(
     if let Some(main) = main.filter(contains) {
         return Ok(main);
     }
-    let Some(step) = loaded.session.step_of_message(n) else {
-        return Err(TranscriptError::NoMessage { n, messages: loaded.session.facts.messages.len() });
-    };
+    let step = loaded.session.step_of_message(n).ok_or(TranscriptError::NotOnAnyPath { n })?;
     let below = loaded.session.descendants_of(step);
     summaries
         .keys()
@@ -386,6 +416,7 @@ fn choose_messages(
     part: &LoadedPart,
     summary: &PathSummary,
     options: &TranscriptOptions,
+    wanted: Option<MessageNo>,
 ) -> Result<TranscriptRange, TranscriptError> {
     let mut range = TranscriptRange::default();
     if options.turns.is_none() && options.from.is_none() {
@@ -401,17 +432,47 @@ fn choose_messages(
         }
         range.turns = Some(first..=last);
     }
-    if let Some(n) = options.from {
+    if let Some(n) = wanted {
         if !steps.contains_message(n) {
             return Err(TranscriptError::NotOnPath { n, path_n: summary.n });
         }
-        let from = steps.reading_start(n);
+        let window = options.around.map(|around| messages_around(part, n, around)).transpose()?;
+        range.to = window.map(|(_, last)| last);
+        let from = steps.reading_start(window.map_or(n, |(first, _)| first));
         if range.turns.is_some() && !range.contains_turn(turn_of(part, from)?) {
             return Err(TranscriptError::NotInTurns { n });
         }
         range.from = Some(from);
     }
     Ok(range)
+}
+
+/// Returns the messages at most `around` messages before and after a message of the path.
+fn messages_around(
+    part: &LoadedPart,
+    n: MessageNo,
+    around: usize,
+) -> Result<(MessageNo, MessageNo), TranscriptError> {
+    let mut before = VecDeque::new();
+    let mut after = None;
+    let read = part.steps().for_each_step(|step| {
+        for item in &step.items {
+            let TranscriptItem::Message(message) = item else { continue };
+            match &mut after {
+                None => before.push_back(message.n),
+                Some((last, left)) if *left > 0 => (*last, *left) = (message.n, *left - 1),
+                Some(_) => {}
+            }
+            if after.is_none() && message.n == n {
+                after = Some((n, around));
+            } else if after.is_none() && before.len() > around {
+                before.pop_front();
+            }
+        }
+        Ok(())
+    });
+    read.map_err(|error| part.loaded.source.error(error))?;
+    Ok((before.front().copied().unwrap_or(n), after.map_or(n, |(last, _)| last)))
 }
 
 /// Returns the turn of a message; 0 if it precedes the first prompt.

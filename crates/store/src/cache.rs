@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::confined::create_private_dir;
@@ -104,6 +104,32 @@ impl CacheDir {
         let path = self.path.join(name);
         create_private_dir(&path)?;
         Ok(path)
+    }
+
+    /// Reads a file of the directory.
+    pub fn read_file(&self, name: &str) -> io::Result<Vec<u8>> {
+        let path = self.path.join(name);
+        if !path.symlink_metadata()?.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        fs::read(path)
+    }
+
+    /// Writes a file of the directory completely or not at all. Of two processes that write it, the last one wins.
+    pub fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.create_new(true).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let temporary = self.path.join(format!("{name}.{}.tmp", std::process::id()));
+        // Left by a process with the same number that was killed.
+        let _ = fs::remove_file(&temporary);
+        let mut file = options.open(&temporary)?;
+        let written = file.write_all(bytes).and_then(|()| fs::rename(&temporary, self.path.join(name)));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
     }
 
     /// Returns the size of all files in the directory.

@@ -193,16 +193,23 @@ impl ConfinedPath {
 
     /// Lists a directory. One that is missing, or cannot be reached without a link, counts as empty.
     pub(crate) fn entries(&self, skips: &SkippedPaths) -> Vec<(OsString, FileKind)> {
-        let listed = Dir::open(&self.base).and_then(|dir| dir.descend(&self.relative)?.entries());
-        match listed {
-            Ok(entries) => entries,
-            Err(error) => {
-                if let Some(reason) = PathRejection::from_io_error(&error) {
+        self.list(skips).map(|(_, entries)| entries).unwrap_or_default()
+    }
+
+    /// Opens and lists a directory. Returns `None` if it is missing or cannot be reached without a link.
+    pub(crate) fn list(&self, skips: &SkippedPaths) -> Option<(Dir, Vec<(OsString, FileKind)>)> {
+        let listed = || {
+            let dir = Dir::open(&self.base)?.descend(&self.relative)?;
+            let entries = dir.entries()?;
+            Ok((dir, entries))
+        };
+        listed()
+            .inspect_err(|error| {
+                if let Some(reason) = PathRejection::from_io_error(error) {
                     skips.record(self.path(), reason);
                 }
-                Vec::new()
-            }
-        }
+            })
+            .ok()
     }
 }
 

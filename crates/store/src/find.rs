@@ -19,7 +19,7 @@ use crate::skip::SkippedPaths;
 use crate::worktree::{client_worktree_prefix, linked_worktrees};
 
 /// A session's log on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct SessionFile {
     /// The file name without its extension; for a log named through a link, the name of the link.
     pub id: String,
@@ -35,7 +35,20 @@ pub struct SessionFile {
     pub inode: Option<u64>,
     /// Set for the log of a subagent, judged by its name and location.
     pub is_subagent: bool,
+    /// Set if its directory was listed, and has neither a sidecar directory of it nor logs of subagents. Most sessions
+    /// have none, and looking for them takes longer than finding the logs.
+    pub is_alone: bool,
 }
+
+/// Two values are equal if they are the same state of the same file, whether it was found by listing or by its path.
+impl PartialEq for SessionFile {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |file: &Self| (file.bytes, file.modified, file.inode, file.is_subagent);
+        (&self.id, &self.path, &self.base, key(self)) == (&other.id, &other.path, &other.base, key(other))
+    }
+}
+
+impl Eq for SessionFile {}
 
 impl SessionFile {
     /// Opens a path given by a user. A link is resolved, but is an error inside a session's sidecar
@@ -64,10 +77,14 @@ impl SessionFile {
 
     /// Stats a regular file.
     pub fn from_confined(confined: &ConfinedPath) -> io::Result<Self> {
-        let FileStat { bytes, modified, inode } = confined.stat()?;
+        Ok(Self::new(confined, confined.stat()?))
+    }
+
+    fn new(confined: &ConfinedPath, stat: FileStat) -> Self {
+        let FileStat { bytes, modified, inode } = stat;
         let path = confined.path();
         let id = id_of(&path);
-        Ok(Self {
+        Self {
             is_subagent: id.starts_with("agent-") || confined.relative().iter().any(|name| name == SUBAGENTS),
             id,
             base: confined.base().to_owned(),
@@ -75,7 +92,8 @@ impl SessionFile {
             bytes,
             modified,
             inode,
-        })
+            is_alone: false,
+        }
     }
 
     /// Returns the path of the file, confined to its base.
@@ -273,21 +291,32 @@ impl Store {
     fn logs_in(&self, dir: &Path, agents: bool, named: bool) -> Vec<SessionFile> {
         let project = ConfinedPath::new(dir, "");
         let mut found: Vec<SessionFile> = Vec::new();
-        let mut dirs: Vec<OsString> = Vec::new();
-        for (name, kind) in project.entries(&self.skips) {
-            if is_log(&name) {
-                found.extend(resolve_listed_log(&project.join(&name), kind, named, &self.skips));
-            } else if kind == FileKind::Dir {
-                dirs.push(name);
+        let Some((handle, entries)) = project.list(&self.skips) else { return found };
+        let has_agents = entries.iter().any(|(name, _)| is_legacy_agent_log(name));
+        for (name, kind) in entries.iter().filter(|(name, _)| is_log(name)) {
+            let log = project.join(name);
+            if *kind == FileKind::File {
+                let side_dir = log.relative().with_extension("");
+                let has_sidecars = entries
+                    .binary_search_by(|(other, _)| other.as_os_str().cmp(side_dir.as_os_str()))
+                    .is_ok();
+                // Faster than by its path, which the system would resolve for each log.
+                found.extend(handle.stat(name).ok().map(|stat| SessionFile {
+                    is_alone: !has_agents && !has_sidecars,
+                    ..SessionFile::new(&log, stat)
+                }));
+            } else {
+                found.extend(resolve_listed_log(&log, *kind, named, &self.skips));
             }
         }
+        let dirs = entries.iter().filter(|(name, kind)| !is_log(name) && *kind == FileKind::Dir);
         if agents {
             let mut subagents: Vec<_> =
                 found.iter().flat_map(|session| subagent_files(session, &self.skips)).collect();
             // Subagents of sessions whose log no longer exists.
             let known: HashSet<OsString> =
                 found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
-            for dir in dirs.iter().filter(|dir| !known.contains(*dir)) {
+            for (dir, _) in dirs.filter(|(dir, _)| !known.contains(dir)) {
                 subagents.extend(subagent_logs_in(&project.join(dir), &self.skips));
             }
             found.extend(subagents);
@@ -460,6 +489,11 @@ fn is_log(name: &OsStr) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "jsonl")
 }
 
+/// Returns whether a file in a project is the log of a subagent as old clients named it.
+fn is_legacy_agent_log(name: &OsStr) -> bool {
+    is_log(name) && name.as_encoded_bytes().starts_with(b"agent-")
+}
+
 /// Resolves a log found in a directory listing. A link is followed if it leads to a session of some
 /// project, or, if it is `named`, to any log; never from a sidecar directory, and never to the log of a
 /// subagent.
@@ -497,8 +531,7 @@ fn resolve_listed_log(
 
 /// Returns the logs of a session's subagents in its sidecar directory.
 pub(crate) fn subagent_files(session: &SessionFile, skips: &SkippedPaths) -> Vec<SessionFile> {
-    // Most sessions have no sidecars.
-    if session.side_dir().symlink_metadata().is_err() {
+    if session.is_alone || session.side_dir().symlink_metadata().is_err() {
         return Vec::new();
     }
     subagent_logs_in(&session.confined_side_dir(), skips)
@@ -538,6 +571,9 @@ impl SubagentIndex {
 
     /// Returns the logs of a session's subagents, both in its sidecar directory and next to it.
     pub fn logs_of(&self, session: &SessionFile) -> Vec<SessionFile> {
+        if session.is_alone {
+            return Vec::new();
+        }
         let mut files = subagent_files(session, &self.skips);
         if !session.is_subagent {
             files.extend(self.legacy_logs(session).get(&session.id).into_iter().flatten().cloned());
@@ -555,8 +591,9 @@ impl SubagentIndex {
         let mut owners = LogsBySession::new();
         let project = ConfinedPath::new(&dir, "");
         let named = |(name, kind): (OsString, FileKind)| {
-            let is_agent = is_log(&name) && name.to_string_lossy().starts_with("agent-");
-            is_agent.then(|| resolve_listed_log(&project.join(&name), kind, false, &self.skips)).flatten()
+            is_legacy_agent_log(&name)
+                .then(|| resolve_listed_log(&project.join(&name), kind, false, &self.skips))
+                .flatten()
         };
         for file in project.entries(&self.skips).into_iter().filter_map(named) {
             if let Some(owner) = owner_session_id(&file.confined_path()) {

@@ -8,12 +8,22 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rethread_log::{Defect, Entry, Key, Line, Scanner, Sink};
 use rethread_model::{Facts, FactsBuilder, Uid};
 
 use crate::confined::read_all;
 use crate::find::SessionFile;
+
+/// The number of bytes of logs that this process has read, wherever it did: reading less is what an index is for, and
+/// tests compare it.
+static BYTES_READ: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the number of bytes that this process has read from logs at given offsets.
+pub fn bytes_read() -> u64 {
+    BYTES_READ.load(Ordering::Relaxed)
+}
 
 const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
@@ -125,6 +135,7 @@ pub(crate) fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Resul
 
 /// Fills a buffer with the bytes of a file from `offset`.
 pub fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    BYTES_READ.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset);
     #[cfg(windows)]
@@ -184,6 +195,20 @@ pub fn scan_range(
     for_each_piece(&mut source, range.end.saturating_sub(range.start), |piece| scanner.scan(piece, sink))
 }
 
+/// Reads a part of an open log like [`scan_range`], but parses only the lines that contain a text.
+pub fn scan_lines_with(
+    file: &File,
+    range: Range<u64>,
+    scanner: &mut Scanner,
+    text: &[u8],
+    sink: &mut impl Sink,
+) -> io::Result<u64> {
+    let finder = memchr::memmem::Finder::new(text);
+    let mut source = PositionedFile { file, at: range.start };
+    let bytes = range.end.saturating_sub(range.start);
+    for_each_piece(&mut source, bytes, |piece| scanner.scan_lines_with(&finder, piece, sink))
+}
+
 /// Returns the offset after the last newline among the first `len` bytes of a file.
 pub fn end_of_last_line(file: &File, len: u64) -> io::Result<u64> {
     const STEP: u64 = 16 << 10;
@@ -214,6 +239,7 @@ impl Read for PositionedFile<'_> {
         #[cfg(windows)]
         let read = std::os::windows::fs::FileExt::seek_read(self.file, buffer, self.at)?;
         self.at += read as u64;
+        BYTES_READ.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }

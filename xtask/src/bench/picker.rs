@@ -54,7 +54,7 @@ pub(super) fn run(rethread: &Path, dir: &Path, rounds: usize) -> Result<()> {
 }
 
 /// Generates the sessions, once.
-fn library(config: &Path) -> Result<PathBuf> {
+pub(super) fn library(config: &Path) -> Result<PathBuf> {
     const WORDS: [&str; 8] = ["fix", "the", "cache", "of", "login", "release", "sensor", "parser"];
     if !config.join("done").exists() {
         for number in 1..=SESSIONS {

@@ -13,6 +13,7 @@ use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{client, json_line, library};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::scope::find_many;
 use crate::terminal::{PagedOutput, Terminal};
 use crate::wording::{command_on, finding_hint};
@@ -88,7 +89,7 @@ pub(crate) fn run(
     let results = sources.iter().zip(results).collect();
     let counts = write_reports(&library, results, n_unknown, global, terminal)?;
     if counts.failed > 0 {
-        return Err(Failure::new("some sessions could not be found or read"));
+        return Err(Failure::new("some sessions could not be found or read").kind(FailureKind::Unreadable));
     }
     let is_negative = counts.harmed > 0 || counts.nothing_to_resume;
     Ok(if is_negative { CommandOutcome::Negative } else { CommandOutcome::Success })
@@ -109,7 +110,7 @@ fn find_sources(
         let found = find_many(library, std::slice::from_ref(wanted), false, terminal);
         match found {
             Ok(found) if !wanted.is_empty() => sources.extend(found),
-            Ok(_) => return Err(Failure::new("the session name is empty")),
+            Ok(_) => return Err(Failure::new("the session name is empty").kind(FailureKind::InvalidValue)),
             Err(error) if args.sessions.len() == 1 => return Err(error),
             Err(error) => {
                 terminal.warn(&error);

@@ -12,6 +12,7 @@ use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, library, writable_library};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::scope::find_many_to_write;
 use crate::terminal::{PagedOutput, Terminal};
 use crate::wording::clean_warning;
@@ -149,14 +150,18 @@ pub(crate) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     if !args.redact && args.redaction.is_set() {
-        return Err(Failure::new("--also and --allow require --redact").hint("add --redact"));
+        return Err(Failure::new("--also and --allow require --redact")
+            .kind(FailureKind::Usage)
+            .hint("add --redact"));
     }
     if args.in_place && args.sessions.is_empty() && !args.all {
         return Err(Failure::new("--in-place requires a session or --all")
+            .kind(FailureKind::Usage)
             .hint("it modifies the sessions themselves"));
     }
     if args.output.is_none() && !args.in_place && !args.dry_run {
         return Err(Failure::new("no output directory")
+            .kind(FailureKind::Usage)
             .hint("-o DIR writes copies to DIR and leaves the sessions unchanged")
             .hint("--dry-run shows what would be removed; --in-place cleans the sessions themselves"));
     }

@@ -14,6 +14,7 @@ use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{client, json_line, library};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::open::open_file;
 use crate::resume_command::ResumeCommand;
 use crate::scope::find_many_to_write;
@@ -158,6 +159,7 @@ pub(crate) fn run(
     reject_file_name(dir)?;
     if args.output.is_none() && dir.is_symlink() {
         return Err(Failure::new(format!("{DEFAULT_DIR} is a symbolic link"))
+            .kind(FailureKind::Exists)
             .hint("-o DIR names the directory to write to"));
     }
     // Every session is read, and then written.
@@ -192,6 +194,7 @@ fn reject_file_name(dir: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(format!("-o names a directory, but {} looks like a file", dir.display()))
+        .kind(FailureKind::InvalidValue)
         .hint(format!("`-o -` writes one session to standard output: -o - > {}", shell_path(dir))))
 }
 
@@ -263,10 +266,12 @@ fn write_to_stdout(
     if args.open || global.json {
         let other = if args.open { "--open" } else { "--json" };
         return Err(Failure::new(format!("{other} cannot be combined with `-o -`"))
+            .kind(FailureKind::Usage)
             .hint("write to a directory: -o DIR"));
     }
     let [source] = sources else {
         return Err(Failure::new(format!("`-o -` writes one session, not {}", sources.len()))
+            .kind(FailureKind::Usage)
             .hint("name one session, for example `last`, or write to a directory: -o DIR"));
     };
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());

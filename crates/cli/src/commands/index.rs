@@ -7,8 +7,9 @@ use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, writable_library};
 use crate::failure::{Failure, with_causes};
+use crate::failure_kind::FailureKind;
 use crate::terminal::Terminal;
-use crate::wording::unreadable;
+use crate::wording::{self, unreadable};
 
 /// Show, update or delete the index of the sessions
 ///
@@ -47,10 +48,14 @@ pub(crate) fn run(
 ) -> Result<CommandOutcome, Failure> {
     let library = writable_library(global, terminal)?;
     let index = library.index().ok_or_else(|| {
-        Failure::new("there is no cache directory for an index").hint("set XDG_CACHE_HOME to a directory")
+        Failure::new("there is no cache directory for an index")
+            .kind(FailureKind::Index)
+            .hint("set XDG_CACHE_HOME to a directory")
     })?;
     let failed = |error: rethread::IndexError| {
-        Failure::new(with_causes(&error)).hint("`rethread index clear` deletes it; no session is affected")
+        Failure::new(with_causes(&error))
+            .kind(FailureKind::Index)
+            .hint("`rethread index clear` deletes it; no session is affected")
     };
     match &args.action {
         None | Some(IndexAction::Status) => {}
@@ -79,11 +84,14 @@ fn update(library: &Library, terminal: &Terminal) -> Result<(), Failure> {
     drop(progress);
     let report = match updated {
         Some(Ok(report)) => report,
-        Some(Err(error)) => return Err(Failure::new(with_causes(&error))),
+        Some(Err(error)) => return Err(Failure::new(with_causes(&error)).kind(FailureKind::Index)),
         None => return Ok(()),
     };
     for (path, error) in &report.unreadable {
         terminal.warn(&Failure::new(unreadable(path, error)));
+    }
+    if let Some(damage) = &report.rebuilt {
+        terminal.warn(&Failure::new(wording::rebuilt(damage)));
     }
     let mut text =
         format!("read {} of {}", format_bytes(report.bytes_read), plural(report.logs_read as u64, "log"));
@@ -102,9 +110,13 @@ fn print_status(
     global: &GlobalArgs,
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
-    let status = library.index_status().ok_or_else(|| Failure::new("there is no index"))?;
-    let status = status
-        .map_err(|error| Failure::new(with_causes(&error)).hint("`rethread index rebuild` makes it again"))?;
+    let status =
+        library.index_status().ok_or_else(|| Failure::new("there is no index").kind(FailureKind::Index))?;
+    let status = status.map_err(|error| {
+        Failure::new(with_causes(&error))
+            .kind(FailureKind::Index)
+            .hint("`rethread index rebuild` makes it again")
+    })?;
     let mut out = terminal.output();
     if global.json {
         let row = IndexStatusRow {

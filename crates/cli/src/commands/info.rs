@@ -11,6 +11,7 @@ use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_bytes, json_line, library};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::resume_command::{ResumeCommand, not_resumable};
 use crate::scope::find_many;
 use crate::terminal::{PagedOutput, Terminal};
@@ -154,7 +155,7 @@ fn readable<T>(
             Err(error) if n == 1 => return Err(error.into()),
             Err(error) => {
                 terminal.warn(&error.into());
-                failed = Some(Failure::new("some sessions could not be read"));
+                failed = Some(Failure::new("some sessions could not be read").kind(FailureKind::Unreadable));
             }
         }
     }

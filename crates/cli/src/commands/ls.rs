@@ -9,6 +9,7 @@ use rethread_render::{self as render, ListColumn, ListOptions, SessionRow};
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, library};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::scope::SessionScope;
 use crate::terminal::{Terminal, now};
 use crate::wording::command_on;
@@ -54,6 +55,14 @@ pub(crate) struct LsArgs {
     #[arg(long)]
     branches: bool,
 
+    /// Only sessions whose last git branch is NAME
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+
+    /// Only sessions in which a model with this in its name answered
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+
     /// List only the first N sessions; 0 lists all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
     limit: usize,
@@ -81,7 +90,10 @@ pub(crate) fn run(
     let library = library(global);
     let time = |text: &Option<String>| {
         let now = || now().to_zoned(terminal.stdout.zone.clone());
-        text.as_deref().map(|text| time_arg::parse(text, &now())).transpose().map_err(Failure::new)
+        text.as_deref()
+            .map(|text| time_arg::parse(text, &now()))
+            .transpose()
+            .map_err(|error| Failure::new(error).kind(FailureKind::InvalidValue))
     };
     let mut options = LsOptions::new().agents(args.agents).branched(args.branches).check(!global.json).sort(
         match args.sort {
@@ -93,6 +105,8 @@ pub(crate) fn run(
     options.projects.clone_from(&args.projects);
     options.since = time(&args.since)?;
     options.until = time(&args.until)?;
+    options.git_branch.clone_from(&args.branch);
+    options.model.clone_from(&args.model);
     options.limit = Some(args.limit).filter(|&limit| limit > 0);
     let is_scoped = !args.all && args.projects.is_empty();
     let scope = if is_scoped { SessionScope::here(&library) } else { SessionScope::all() };

@@ -8,6 +8,7 @@ pub(crate) mod home;
 pub(crate) mod index;
 pub(crate) mod info;
 pub(crate) mod ls;
+pub(crate) mod outline;
 pub(crate) mod pick;
 pub(crate) mod preview;
 pub(crate) mod repair;
@@ -15,7 +16,9 @@ pub(crate) mod resume;
 pub(crate) mod search;
 pub(crate) mod secrets;
 pub(crate) mod show;
+pub(crate) mod sql;
 pub(crate) mod tree;
+pub(crate) mod usage;
 pub(crate) mod util;
 
 use std::ffi::OsStr;
@@ -31,6 +34,7 @@ use serde::Serialize;
 use crate::args::GlobalArgs;
 use crate::cache::cache_dir;
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::sample;
 use crate::terminal::Terminal;
 
@@ -121,7 +125,10 @@ pub(crate) fn client(version: Option<&str>) -> Result<(Client, Option<String>), 
     let Some(version) = version else { return Ok((Client::NEWEST, None)) };
     let known = Client::ALL.map(Client::version).join(", ");
     let client = Client::for_version(version).ok_or_else(|| {
-        Failure::new(format!("invalid client version `{version}`")).hint(format!("known versions: {known}"))
+        Failure::new(format!("invalid client version `{version}`"))
+            .kind(FailureKind::InvalidValue)
+            .with("valid", Client::ALL.map(Client::version).to_vec().into())
+            .hint(format!("known versions: {known}"))
     })?;
     let note = (client.version() != version).then(|| {
         format!(

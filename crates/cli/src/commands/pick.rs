@@ -45,7 +45,7 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
     let library = library(global);
     let around = std::env::current_dir().map(|cwd| library.projects_around(&cwd)).unwrap_or_default();
     // Warnings about skipped files would be drawn over the list.
-    let silent = if library.is_demo() { library.clone() } else { Library::open(library.roots()) };
+    let silent = library.without_observers();
     let Some(mut picker) = Picker::new(silent, around.into_iter().next(), terminal) else {
         return home::run(global, terminal);
     };

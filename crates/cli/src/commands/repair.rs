@@ -11,6 +11,7 @@ use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, library, writable_library};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::resume_command::ResumeCommand;
 use crate::scope::find_one;
 use crate::terminal::{PagedOutput, Terminal};
@@ -55,7 +56,9 @@ pub(crate) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     if args.in_place && args.session.is_none() {
-        return Err(Failure::new("--in-place requires a session").hint("it modifies the session itself"));
+        return Err(Failure::new("--in-place requires a session")
+            .kind(FailureKind::Usage)
+            .hint("it modifies the session itself"));
     }
     let writes = !args.dry_run && args.output.is_none();
     let library = if writes { writable_library(global, terminal)? } else { library(global) };

@@ -10,6 +10,7 @@ use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, writable_library};
 use crate::failure::{Failure, holder_hint};
+use crate::failure_kind::FailureKind;
 use crate::resume_command::{ResumeCommand, not_resumable};
 use crate::scope::find_one;
 use crate::terminal::Terminal;
@@ -68,5 +69,7 @@ pub(crate) fn run(
 }
 
 fn in_use(holder: &Holder) -> Failure {
-    Failure::new(holder.to_string()).hint(holder_hint(holder, "continue in a copy with --fork"))
+    Failure::new(holder.to_string())
+        .kind(FailureKind::InUse)
+        .hint(holder_hint(holder, "continue in a copy with --fork"))
 }

@@ -13,8 +13,9 @@ use crate::args::{CliArgs, Command, EXCLUDED, GlobalArgs};
 use crate::commands::ls::home_dir;
 use crate::commands::{json_bytes, writable_library};
 use crate::failure::{Failure, with_causes};
+use crate::failure_kind::FailureKind;
 use crate::terminal::{Terminal, now};
-use crate::wording::{command_on, unreadable};
+use crate::wording::{self, command_on, unreadable};
 use crate::{CommandOutcome, time_arg};
 
 /// Search the texts of all sessions
@@ -122,6 +123,7 @@ pub(crate) fn run(
     let query = query(args, &typed, terminal)?;
     if query.is_empty() && query.filters.is_empty() {
         return Err(Failure::new("nothing to search for")
+            .kind(FailureKind::InvalidQuery)
             .hint("`rethread search working tree` finds messages with both words"));
     }
     if query.ignored_words > 0 {
@@ -131,11 +133,11 @@ pub(crate) fn run(
     for (path, error) in &outcome.unreadable {
         terminal.warn(&Failure::new(unreadable(path, error)));
     }
+    if let Some(damage) = &outcome.rebuilt {
+        terminal.warn(&Failure::new(wording::rebuilt(damage)));
+    }
     if let Some(error) = &outcome.index_error {
-        terminal.warn(
-            &Failure::new(format!("{}; all logs were read instead", with_causes(error)))
-                .hint("`rethread index status` tells more"),
-        );
+        terminal.warn(&Failure::new(format!("{}; all logs were read instead", with_causes(error))));
     }
     let results = &outcome.results;
     if let Some(n) = args.open {
@@ -219,10 +221,12 @@ fn open(
     let Some((session, hit)) = found else {
         let count = results.hits().count() as u64;
         return Err(Failure::new(format!("there is no hit {n}"))
+            .kind(FailureKind::NotFound)
             .hint(format!("the same search without --open lists {}", plural(count, "hit"))));
     };
     if session.is_deleted {
-        return Err(Failure::new(format!("the log of {} no longer exists", session.session)));
+        return Err(Failure::new(format!("the log of {} no longer exists", session.session))
+            .kind(FailureKind::NotFound));
     }
     let path = session.path.as_os_str().to_owned();
     let mut words = vec!["rethread".into(), "show".into(), path];
@@ -335,8 +339,14 @@ pub(crate) fn query_failure(error: &QueryError) -> Failure {
         kind => kind.to_string(),
     };
     let (line, caret) = point_at(&error.query, &error.span);
-    let mut failure = Failure::new(format!("{message}\n  {line}\n  {caret}"));
+    let chars = |end: usize| error.query[..end].chars().count();
+    let mut failure = Failure::new(message)
+        .kind(FailureKind::InvalidQuery)
+        .pointing_at(format!("  {line}\n  {caret}"))
+        .with("query", error.query.as_str().into())
+        .with("span", vec![chars(error.span.start), chars(error.span.end)].into());
     if let QueryErrorKind::UnknownValue { valid, .. } = &error.kind {
+        failure = failure.with("valid", valid.clone().into());
         if let Some(nearest) = error.kind.nearest() {
             failure = failure.hint(format!("did you mean `{nearest}`?"));
         } else if !valid.is_empty() {
@@ -351,7 +361,7 @@ pub(crate) fn query_failure(error: &QueryError) -> Failure {
 }
 
 /// Returns the part of a query around a range, and a line that points at it.
-fn point_at(query: &str, span: &std::ops::Range<usize>) -> (String, String) {
+pub(crate) fn point_at(query: &str, span: &std::ops::Range<usize>) -> (String, String) {
     let clean = |text: &str| text.replace(|c: char| c.is_control(), " ");
     let before: Vec<char> = clean(&query[..span.start]).chars().collect();
     let skipped = before.len().saturating_sub(MAX_QUERY / 2);

@@ -9,6 +9,7 @@ use crate::args::GlobalArgs;
 use crate::commands::clean::RedactionArgs;
 use crate::commands::{json_line, library};
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 use crate::scope::find_many;
 use crate::terminal::Terminal;
 use crate::wording::unreadable;
@@ -45,7 +46,9 @@ pub(crate) fn run(
     let sources = find_many(&library, &args.sessions, args.all, terminal)?;
     if sources.is_empty() {
         // An empty selection must not look like a clean result to somebody who checks before publishing.
-        return Err(Failure::new("no sessions to search").hint("`rethread ls --all` lists all sessions"));
+        return Err(Failure::new("no sessions to search")
+            .kind(FailureKind::NotFound)
+            .hint("`rethread ls --all` lists all sessions"));
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum::<u64>());
     let redact = args.redaction.redact(true, false);
@@ -80,7 +83,8 @@ pub(crate) fn run(
     }
     out.finish()?;
     if failed > 0 {
-        return Err(Failure::new(format!("{failed} could not be read, so there may be more secrets")));
+        return Err(Failure::new(format!("{failed} could not be read, so there may be more secrets"))
+            .kind(FailureKind::Unreadable));
     }
     if secrets.is_empty() {
         let sessions = if n_sources == 1 { "1 session" } else { &format!("{n_sources} sessions") };

@@ -1,23 +1,25 @@
 //! `show`: a conversation in the terminal.
 
+mod output;
+mod rows;
+
 use std::ffi::OsString;
-use std::io::{self, Write};
 
 use rethread::{
-    Library, LoadedTranscript, LogSource, MessageEvent, MessageNo, NoteEvent, Transcript, TranscriptError,
-    TranscriptHeader, TranscriptOptions, TranscriptPath, TranscriptSubagent, TranscriptWriter, TurnBound,
-    TurnRange, VisibleContent, VisibleThinking, Visit,
+    LoadedTranscript, MessageName, MessageNo, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound,
+    TurnRange, VisibleContent, VisibleThinking,
 };
-use rethread_render::{self as render, MessageRow, NextStep, NoteRow, ShowOptions};
+use rethread_render as render;
+use serde_json::json;
 
+use self::output::ShownConversation;
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{json_line, library};
+use crate::commands::library;
 use crate::failure::Failure;
-use crate::resume_command::{ResumeCommand, not_resumable};
+use crate::failure_kind::FailureKind;
 use crate::scope::find_one;
 use crate::terminal::Terminal;
-use crate::wording::command_on;
 
 /// Show the conversation of a session
 ///
@@ -25,6 +27,9 @@ use crate::wording::command_on;
 /// conversation is shown instead, with a note. `rethread tree` lists the other paths. Compactions appear
 /// where they happened, tool results under their calls. #12 is message 12: message numbers never change
 /// and can be passed to --at.
+///
+/// For scripts and agents: --at MESSAGE --around 3 shows a message in its surroundings, and --max-chars keeps the output
+/// small. An anchor, as `search --json` and `outline --json` print it, also finds the message in clones and forks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
     /// The session; defaults to the newest one of the current directory's project, or of all
@@ -35,9 +40,17 @@ pub(crate) struct ShowArgs {
     #[arg(long, visible_alias = "branch", value_name = "N")]
     path: Option<usize>,
 
-    /// Start at this message, on a path that contains it
-    #[arg(long, value_name = "MESSAGE", value_parser = message_number)]
-    at: Option<usize>,
+    /// Start at this message, on a path that contains it: its number, its anchor, or a uuid or the beginning of it
+    #[arg(long, value_name = "MESSAGE")]
+    at: Option<String>,
+
+    /// Show only N messages before and after --at; a result is shown with its call
+    #[arg(long, value_name = "N", requires = "at", conflicts_with = "turns")]
+    around: Option<usize>,
+
+    /// Print at most N characters: cut long texts to the same length, and stop where even short ones do not fit
+    #[arg(long, value_name = "N")]
+    max_chars: Option<usize>,
 
     /// Show only these turns: `3`, `2..5`, `4..`, `..2`; negative numbers count from the end
     #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
@@ -52,7 +65,7 @@ pub(crate) struct ShowArgs {
     thinking: bool,
 
     /// Show what a clone removed, if it was kept; message numbers are those of the source session
-    #[arg(long, conflicts_with_all = ["path", "turns"])]
+    #[arg(long, conflicts_with_all = ["path", "turns", "around"])]
     removed: bool,
 }
 
@@ -79,19 +92,21 @@ pub(crate) fn run(
 ) -> Result<CommandOutcome, Failure> {
     let library = library(global);
     let source = find_one(&library, args.session.as_deref(), terminal)?;
-    let from = args.at.map(existing_number).transpose()?;
+    let from = args.at.as_deref().map(MessageName::from);
     let content = VisibleContent {
         thinking: if args.thinking { VisibleThinking::All } else { VisibleThinking::Hidden },
         tools: !matches!(args.tools, ToolsArg::None),
         images: true,
     };
     let loaded = if args.removed {
-        library.removed_transcript(&source, from, content)
+        let n = from.as_ref().map(|name| name.number().ok_or_else(|| not_a_number(name))).transpose()?;
+        library.removed_transcript(&source, n, content)
     } else {
         let options = TranscriptOptions {
             path: args.path.map_or(TranscriptPath::Main, TranscriptPath::Number),
             turns: args.turns.as_deref().map(parse_turns).transpose()?,
             from,
+            around: args.around,
             content,
             client: None,
         };
@@ -107,19 +122,11 @@ pub(crate) fn run(
     if args.path.is_none() && args.at.is_none() {
         print_resume_point(&loaded, terminal);
     }
-    let mut out = terminal.output();
-    let transcript = loaded.transcript();
-    if global.json {
-        transcript.walk(&mut RowWriter { out: &mut out, transcript: &transcript })?;
-    } else {
-        let is_own = !args.removed && !global.demo;
-        let next =
-            is_own.then(|| next_step(&source, &loaded, &transcript.header, &library, global, terminal));
-        let next = next.flatten();
-        let options = ShowOptions { tools: args.tools.into(), subagent: &describe_subagent, next };
-        render::write_conversation(&mut out, &transcript, &options, &terminal.stdout)?;
+    let shown = ShownConversation::new(args, global, terminal, &library, &source, &loaded);
+    match args.max_chars {
+        Some(max_chars) => shown.print_bounded(max_chars)?,
+        None => shown.print()?,
     }
-    out.finish()?;
     Ok(CommandOutcome::Success)
 }
 
@@ -133,36 +140,6 @@ impl From<ToolsArg> for render::ToolDetail {
     }
 }
 
-/// Converts the number of a message. No session has message 0, or one of more than 32 bits.
-fn existing_number(n: usize) -> Result<MessageNo, Failure> {
-    let number = u32::try_from(n).ok().and_then(MessageNo::new);
-    number.ok_or_else(|| Failure::new(format!("no message {n}")).hint("messages are numbered from 1"))
-}
-
-/// Writes a transcript as one JSON object per message and note.
-struct RowWriter<'a, W> {
-    out: &'a mut W,
-    transcript: &'a Transcript<'a>,
-}
-
-impl<W: Write> TranscriptWriter for RowWriter<'_, W> {
-    fn raw_message(&mut self, event: &MessageEvent<'_>) -> io::Result<Visit> {
-        let mut row = MessageRow::from(event.message);
-        let own = self.transcript.parts.last().map(|part| part.session);
-        row.session = Some(event.session()).filter(|id| Some(*id) != own).map(str::to_owned);
-        json_line(self.out, &row)?;
-        Ok(Visit::Skip)
-    }
-
-    fn note(&mut self, event: &NoteEvent<'_>) -> io::Result<()> {
-        json_line(self.out, &NoteRow::from(event.note))
-    }
-
-    fn compaction(&mut self, event: &NoteEvent<'_>) -> io::Result<()> {
-        self.note(event)
-    }
-}
-
 /// Notes that the client would not continue at the end of the shown path.
 fn print_resume_point(loaded: &LoadedTranscript, terminal: &Terminal) {
     if let Some(line) = loaded.resume_line {
@@ -172,39 +149,15 @@ fn print_resume_point(loaded: &LoadedTranscript, terminal: &Terminal) {
     }
 }
 
-/// Returns the command that continues the shown path: a client resumes the active one, a clone any other.
-fn next_step(
-    source: &LogSource,
-    loaded: &LoadedTranscript,
-    header: &TranscriptHeader,
-    library: &Library,
-    global: &GlobalArgs,
-    terminal: &Terminal,
-) -> Option<NextStep> {
-    let id = source.file.id.as_str().into();
-    let resume = ResumeCommand::for_log(&source.file.path, &id, loaded.resume_dir.clone());
-    let resume = resume.filter(|_| !source.file.is_subagent)?;
-    if !header.active {
-        let clone = command_on("clone", &resume.id, &source.file.path, library, global);
-        let clone = format!("{clone} --path {}", header.path_n);
-        return Some(NextStep { label: "clone", commands: vec![clone] });
-    }
-    if let Err(failure) = resume.existing_dir(library) {
-        terminal.print_note(&not_resumable(&failure));
-        return None;
-    }
-    let enter = resume.dir.as_ref().map(|dir| format!("cd {}", render::shell_word(&dir.to_string_lossy())));
-    let client = ResumeCommand { dir: None, ..resume }.to_string();
-    Some(NextStep { label: "resume", commands: enter.into_iter().chain([client]).collect() })
+/// Words the refusal of an anchor or a uuid with `--removed`.
+fn not_a_number(name: &MessageName) -> Failure {
+    Failure::new(format!("{name} is not the number of a message"))
+        .kind(FailureKind::InvalidValue)
+        .hint("with --removed, messages have the numbers of the session that this one was cloned from")
 }
 
-/// Describes a subagent under the call that started it.
-fn describe_subagent(subagent: &TranscriptSubagent<'_>) -> String {
-    match &subagent.log {
-        Some(path) => format!("subagent: rethread show {}", render::shell_word(&path.to_string_lossy())),
-        None => "subagent, in this file".to_owned(),
-    }
-}
+/// The number of uuids that a hint lists.
+const MAX_CANDIDATES: usize = 4;
 
 /// Words an error.
 fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
@@ -212,7 +165,16 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
         TranscriptError::NoPath { paths, .. } => {
             format!("paths are numbered from 1 to {paths}; `rethread tree` draws them")
         }
-        TranscriptError::NoMessage { messages, .. } => format!("messages are numbered from 1 to {messages}"),
+        TranscriptError::NoMessage { name, messages } if name.is_numeric() => {
+            format!("messages are numbered from 1 to {messages}")
+        }
+        TranscriptError::NoMessage { .. } => {
+            "a message is named by its number, its anchor, or a uuid or the beginning of it".to_owned()
+        }
+        TranscriptError::AmbiguousMessage { candidates, .. } => {
+            let shown = candidates.iter().take(MAX_CANDIDATES).map(|(uuid, n)| format!("{uuid} (#{n})"));
+            shown.collect::<Vec<_>>().join(", ")
+        }
         TranscriptError::NotInTurns { .. } => "omit --turns to show it".to_owned(),
         TranscriptError::NotOnPath { .. } => "omit --path to show a path that contains it".to_owned(),
         TranscriptError::NotOnAnyPath { .. } => {
@@ -220,6 +182,7 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
         }
         TranscriptError::NotKept => {
             return Failure::new("content removed from this session was not kept")
+                .kind(FailureKind::NotFound)
                 .hint("`rethread clone --keep-removed` keeps it");
         }
         TranscriptError::NotRemoved { .. } => {
@@ -228,6 +191,8 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
         TranscriptError::NoTurns { turns } => {
             let range = args.turns.as_deref().unwrap_or_default();
             return Failure::new(format!("no turns in range `{range}`"))
+                .kind(FailureKind::NotFound)
+                .with("turns", (*turns).into())
                 .hint(format!("this path has {turns} turns"));
         }
         _ => {
@@ -237,13 +202,25 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
             };
         }
     };
-    Failure::new(error.to_string()).hint(hint)
+    let failure = Failure::new(error.to_string()).kind(FailureKind::NotFound).hint(hint);
+    match &error {
+        TranscriptError::NoPath { paths, .. } => failure.with("paths", (*paths).into()),
+        TranscriptError::NoMessage { messages, .. } => failure.with("messages", (*messages).into()),
+        TranscriptError::AmbiguousMessage { candidates, .. } => {
+            let row = |(uuid, n): &(String, MessageNo)| json!({ "uuid": uuid, "message": n.get() });
+            failure.kind(FailureKind::Ambiguous).with("candidates", candidates.iter().map(row).collect())
+        }
+        TranscriptError::NotInTurns { .. } => failure.kind(FailureKind::InvalidValue),
+        _ => failure,
+    }
 }
 
 /// Parses `3`, `2..5`, `4..`, `..2` or `-3..`.
 fn parse_turns(text: &str) -> Result<TurnRange, Failure> {
     let invalid = || {
-        Failure::new(format!("invalid turn range `{text}`")).hint("try `3`, `2..5`, `4..`, `..2` or `-3..`")
+        Failure::new(format!("invalid turn range `{text}`"))
+            .kind(FailureKind::InvalidValue)
+            .hint("try `3`, `2..5`, `4..`, `..2` or `-3..`")
     };
     let bound = |text: &str| match text.parse::<i64>() {
         Ok(0) | Err(_) => Err(invalid()),

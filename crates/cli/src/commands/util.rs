@@ -11,6 +11,7 @@ use rethread::internals::store::{ConfinedPath, write_atomic};
 use crate::CommandOutcome;
 use crate::args::CliArgs;
 use crate::failure::Failure;
+use crate::failure_kind::FailureKind;
 
 /// Print shell completions and manual pages
 #[derive(Debug, clap::Args)]
@@ -56,6 +57,7 @@ pub(crate) fn run(args: &UtilArgs) -> Result<CommandOutcome, Failure> {
             }
             if text.is_empty() {
                 return Err(Failure::new(format!("no command `{}`", command.as_deref().unwrap_or_default()))
+                    .kind(FailureKind::Usage)
                     .hint("`rethread --help` lists the commands"));
             }
         }
@@ -86,7 +88,9 @@ fn pages(mut definition: clap::Command) -> io::Result<Vec<(String, Vec<u8>)>> {
 /// Writes each manual page to a file.
 fn write_pages(definition: clap::Command, dir: &Path) -> Result<(), Failure> {
     let failed = |path: &Path, error: &io::Error| {
-        Failure::new(format!("cannot write {}: {error}", path.display())).hint("choose another directory")
+        Failure::new(format!("cannot write {}: {error}", path.display()))
+            .kind(FailureKind::Unwritable)
+            .hint("choose another directory")
     };
     // The directories that do not exist yet are created below the last one that does.
     let base = dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));

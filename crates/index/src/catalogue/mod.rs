@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
+pub(crate) use read::decode_summary;
 pub(crate) use rows::{CallResult, CallRow, FileRow, FindingRow, LogRows, MessageRow, ReadPosition};
 use rusqlite::{Connection, OpenFlags};
 
@@ -23,7 +24,8 @@ pub(crate) struct LogId(pub(crate) i64);
 pub enum Level {
     /// Its summary, and the state from which reading continues.
     Summary,
-    /// Its messages, calls and files as rows, and its texts.
+    /// Its messages, calls and files as rows, and its texts. A log that has grown loses this level until these are read,
+    /// too.
     Texts,
 }
 
@@ -70,7 +72,7 @@ pub(crate) struct LogRow {
 /// The catalogue.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    db: Connection,
+    pub(crate) db: Connection,
 }
 
 /// The name of the file of the catalogue.
@@ -80,14 +82,22 @@ const FILE: &str = "catalogue.db";
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Catalogue {
+    /// Returns whether a directory has a file of this name.
+    pub(crate) fn exists_in(dir: &Path) -> bool {
+        dir.join(FILE).is_file()
+    }
+
     /// Opens the catalogue in a directory for reading; `None` if there is none of this version.
     pub(crate) fn open(dir: &Path) -> Result<Option<Self>, IndexError> {
-        let path = dir.join(FILE);
-        if !path.is_file() {
+        if !Self::exists_in(dir) {
             return Ok(None);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(path, flags)?;
+        let db = match Connection::open_with_flags(dir.join(FILE), flags) {
+            // Another process has cleared the index just now.
+            Err(_) if !Self::exists_in(dir) => return Ok(None),
+            opened => opened?,
+        };
         db.busy_timeout(BUSY_TIMEOUT)?;
         let catalogue = Self { db };
         Ok(catalogue.is_current()?.then_some(catalogue))
@@ -114,6 +124,11 @@ impl Catalogue {
         Ok(catalogue.is_current()?.then_some(catalogue))
     }
 
+    /// Returns the connection, for queries of the user.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.db
+    }
+
     /// Returns whether the file is a catalogue of this version.
     fn is_current(&self) -> Result<bool, IndexError> {
         let pragma = |name: &str| self.db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
@@ -121,7 +136,7 @@ impl Catalogue {
     }
 }
 
-fn path_to_blob(path: &Path) -> &[u8] {
+pub(crate) fn path_to_blob(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 

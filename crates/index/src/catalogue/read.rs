@@ -1,13 +1,18 @@
 //! Reads the catalogue.
 
+use std::path::Path;
+
 use rethread_model::{LogSummary, MessagePlace};
 use rusqlite::{OptionalExtension, Row};
 use rustc_hash::FxHashMap;
 
-use super::{Catalogue, Level, LogId, LogRow, path_from_blob};
+use super::{Catalogue, Level, LogId, LogRow, path_from_blob, path_to_blob};
+use crate::checksum::without_checksum;
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
 use crate::search::is_file_meant;
+use crate::text_files::TextFile;
+use crate::texts::TextCommit;
 
 type Result<T> = std::result::Result<T, IndexError>;
 
@@ -33,7 +38,31 @@ impl Catalogue {
     pub(crate) fn summary(&self, log: LogId) -> Result<Option<LogSummary>> {
         let mut select = self.db.prepare_cached("SELECT summary FROM summaries WHERE log = ?")?;
         let bytes: Option<Vec<u8>> = select.query_row([log.0], |row| row.get(0)).optional()?;
-        bytes.map(|bytes| decode(&bytes)).transpose()
+        bytes.map(|bytes| decode_summary(&bytes)).transpose()
+    }
+
+    /// Passes the path, the fingerprint and the stored summary of each log that has one to `take`.
+    pub(crate) fn for_each_summary(&self, mut take: impl FnMut(&[u8], &Fingerprint, &[u8])) -> Result<()> {
+        let mut select = self.db.prepare(&format!("{SELECT_SUMMARIES} ORDER BY id"))?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            pass_summary(row, &mut take)?;
+        }
+        Ok(())
+    }
+
+    /// Passes the same of one log to `take`.
+    pub(crate) fn summary_at(
+        &self,
+        path: &Path,
+        mut take: impl FnMut(&[u8], &Fingerprint, &[u8]),
+    ) -> Result<()> {
+        let mut select = self.db.prepare_cached(&format!("{SELECT_SUMMARIES} WHERE path = ?"))?;
+        let mut rows = select.query([path_to_blob(path)])?;
+        while let Some(row) = rows.next()? {
+            pass_summary(row, &mut take)?;
+        }
+        Ok(())
     }
 
     /// Returns the state from which reading a log continues.
@@ -122,6 +151,22 @@ impl Catalogue {
         Ok(<[String; 1]>::try_from(tools).ok().map(|[tool]| tool))
     }
 
+    /// Returns the last commit of the text index that the catalogue knows.
+    pub(crate) fn text_commit(&self) -> Result<TextCommit> {
+        let read = |row: &Row<'_>| Ok(TextCommit { catalogue: row.get(0)?, number: row.get(1)? });
+        Ok(self.db.query_row("SELECT catalogue, number FROM text_commit", [], read)?)
+    }
+
+    /// Returns the files of the text index as they were written.
+    pub(crate) fn text_files(&self) -> Result<Vec<TextFile>> {
+        let mut select = self.db.prepare_cached("SELECT name, bytes, modified FROM text_files")?;
+        let files = select.query_map([], |row| {
+            let bytes = row.get::<_, i64>(1)?.cast_unsigned();
+            Ok(TextFile { name: row.get(0)?, bytes, modified: row.get(2)? })
+        })?;
+        Ok(files.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// Returns a setting of the user.
     pub(crate) fn setting(&self, name: &str) -> Result<Option<String>> {
         let mut select = self.db.prepare_cached("SELECT value FROM settings WHERE name = ?")?;
@@ -135,8 +180,20 @@ fn place_of(number: i64) -> MessagePlace {
     MessagePlace::ALL.get(index).copied().unwrap_or(MessagePlace::Abandoned)
 }
 
-fn decode(summary: &[u8]) -> Result<LogSummary> {
-    postcard::from_bytes(summary).map_err(|_| IndexError::Damaged("a summary cannot be read"))
+/// Reads a stored summary.
+pub(crate) fn decode_summary(stored: &[u8]) -> Result<LogSummary> {
+    let plain = without_checksum(stored).ok_or(IndexError::Damaged("a summary cannot be read"))?;
+    postcard::from_bytes(plain).map_err(|_| IndexError::Damaged("a summary cannot be read"))
+}
+
+/// The columns that [`pass_summary`] reads.
+const SELECT_SUMMARIES: &str = "SELECT path, end, modified, inode, checked, head, tail, summary
+    FROM logs JOIN summaries ON summaries.log = logs.id";
+
+fn pass_summary(row: &Row<'_>, take: &mut impl FnMut(&[u8], &Fingerprint, &[u8])) -> Result<()> {
+    let blob = |at: usize| row.get_ref(at)?.as_blob().map_err(rusqlite::Error::from);
+    take(blob(0)?, &read_print(row, 1)?, blob(7)?);
+    Ok(())
 }
 
 fn read_log(row: &Row<'_>) -> rusqlite::Result<LogRow> {
@@ -152,13 +209,18 @@ fn read_log(row: &Row<'_>) -> rusqlite::Result<LogRow> {
         text_end: number(7)?,
         pending: row.get(8)?,
         deleted: row.get(9)?,
-        print: Fingerprint {
-            end: number(10)?,
-            modified: row.get(11)?,
-            inode: row.get(12)?,
-            checked: row.get(13)?,
-            head: row.get(14)?,
-            tail: row.get(15)?,
-        },
+        print: read_print(row, 10)?,
+    })
+}
+
+/// Reads a fingerprint, whose columns begin at `first`.
+fn read_print(row: &Row<'_>, first: usize) -> rusqlite::Result<Fingerprint> {
+    Ok(Fingerprint {
+        end: row.get::<_, i64>(first)?.cast_unsigned(),
+        modified: row.get(first + 1)?,
+        inode: row.get(first + 2)?,
+        checked: row.get(first + 3)?,
+        head: row.get(first + 4)?,
+        tail: row.get(first + 5)?,
     })
 }

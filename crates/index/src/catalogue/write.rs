@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use rethread_model::LogSummary;
+use rethread_model::{LogSummary, Severity};
 use rusqlite::params;
 
 use super::schema::TABLES_OF_LOGS;
 use super::{Catalogue, Level, LogId, LogRows, ReadPosition, path_to_blob};
+use crate::checksum::{CHECKSUM, add_checksum};
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
+use crate::text_files::TextFile;
+use crate::texts::TextCommit;
 
 type Result<T> = std::result::Result<T, IndexError>;
 
@@ -44,7 +47,7 @@ impl Catalogue {
     pub(crate) fn set_position(&self, log: LogId, read: &ReadPosition) -> Result<()> {
         let Fingerprint { end, modified, inode, checked, head, tail } = read.print;
         let mut update = self.db.prepare_cached(
-            "UPDATE logs SET level = max(level, ?), position = ?, entries_end = ?, text_end = max(text_end, ?),
+            "UPDATE logs SET level = ?, position = ?, entries_end = ?, text_end = ?,
                 pending = 0, deleted = NULL, end = ?, modified = ?, inode = ?, checked = ?, head = ?, tail = ?
             WHERE id = ?",
         )?;
@@ -132,12 +135,13 @@ impl Catalogue {
 
     /// Stores the summary of a log.
     pub(crate) fn set_summary(&self, log: LogId, summary: &LogSummary) -> Result<()> {
-        let bytes =
-            postcard::to_stdvec(summary).map_err(|_| IndexError::Damaged("a summary cannot be stored"))?;
+        let mut stored = postcard::to_extend(summary, vec![0; CHECKSUM])
+            .map_err(|_| IndexError::Damaged("a summary cannot be stored"))?;
+        add_checksum(&mut stored);
         let mut insert =
             self.db.prepare_cached("INSERT OR REPLACE INTO summaries (log, summary) VALUES (?, ?)")?;
-        insert.execute(params![log.0, bytes])?;
-        let LogSummary { summary, project, severity, .. } = summary;
+        insert.execute(params![log.0, stored])?;
+        let LogSummary { summary, project, .. } = summary;
         let mut insert = self.db.prepare_cached(
             "INSERT OR REPLACE INTO session_rows (log, title, title_source, kind, project, cwd, git_branch,
                 first_prompt, created, modified, bytes, entries, messages, turns, tool_calls, paths, compactions,
@@ -165,7 +169,7 @@ impl Catalogue {
             count(summary.compactions),
             count(summary.subagents),
             count(summary.defects),
-            severity.name(),
+            summary.severity.map(Severity::name),
             summary.models.join(", "),
             summary.versions.join(", "),
         ])?;
@@ -216,8 +220,9 @@ impl Catalogue {
     fn add_calls(&self, log: LogId, rows: &LogRows) -> Result<()> {
         for row in &rows.calls {
             let mut insert = self.db.prepare_cached(
-                "INSERT OR REPLACE INTO call_rows (log, n, message, line, time, tool, file)
-                VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO call_rows (log, n, message, line, time, tool, file) VALUES (?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET message = excluded.message, line = excluded.line, time = excluded.time,
+                    tool = excluded.tool, file = excluded.file",
             )?;
             insert.execute(params![log.0, row.n, row.message, row.line, row.time, row.tool, row.file])?;
         }
@@ -249,6 +254,23 @@ impl Catalogue {
         let mut insert = self.db.prepare_cached("INSERT OR IGNORE INTO names (id, name) VALUES (?, ?)")?;
         for (id, name) in names {
             insert.execute(params![id, name])?;
+        }
+        Ok(())
+    }
+
+    /// Records the last commit of the text index.
+    pub(crate) fn set_text_commit(&self, commit: TextCommit) -> Result<()> {
+        self.db.prepare_cached("UPDATE text_commit SET number = ?")?.execute([commit.number])?;
+        Ok(())
+    }
+
+    /// Records the files of the text index.
+    pub(crate) fn set_text_files(&self, files: &[TextFile]) -> Result<()> {
+        self.db.execute("DELETE FROM text_files", [])?;
+        let mut insert =
+            self.db.prepare_cached("INSERT INTO text_files (name, bytes, modified) VALUES (?, ?, ?)")?;
+        for TextFile { name, bytes, modified } in files {
+            insert.execute(params![name, bytes.cast_signed(), modified])?;
         }
         Ok(())
     }

@@ -57,6 +57,14 @@ impl Filters {
     }
 }
 
+impl Filters {
+    /// Returns whether there are conditions on whole sessions.
+    pub(crate) fn has_session_filters(&self) -> bool {
+        let values = [&self.models, &self.projects, &self.git_branches, &self.files, &self.sessions];
+        values.iter().any(|values| !values.is_empty())
+    }
+}
+
 /// A set of kinds of text. The empty set means all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextSources(u16);

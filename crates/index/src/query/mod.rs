@@ -12,6 +12,7 @@ use regex::Regex;
 
 use crate::tokens::Tokens;
 pub use filters::{FieldValue, Filters, MessagePlaces, TextSources};
+pub(crate) use parse::distance;
 pub use parse::{QueryError, QueryErrorKind, QuerySyntax};
 
 /// A parsed query.

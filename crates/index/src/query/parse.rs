@@ -336,7 +336,7 @@ pub(crate) fn pattern_error_span(kind: &QueryErrorKind, pattern: &str) -> QueryS
 }
 
 /// Returns the number of letters by which two words differ.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

@@ -10,11 +10,10 @@ mod segments;
 mod snippet;
 
 use rethread_model::SearchResults;
-use rethread_store::SessionFile;
 
 use crate::error::IndexError;
-use crate::index::Index;
 use crate::query::{MessagePlaces, Query, QueryError};
+use crate::snapshot::IndexSnapshot;
 pub use scan::{LogScanner, ScannedLog};
 pub use scope::IsProject;
 pub(crate) use scope::is_file_meant;
@@ -45,20 +44,15 @@ pub enum SearchError {
     Index(#[from] IndexError),
 }
 
-impl Index {
+impl IndexSnapshot {
     /// Searches the index, and logs that were scanned because the index does not have them.
     pub fn search(
-        &self,
+        self,
         query: &Query,
         scanned: Vec<ScannedLog>,
         options: &SearchOptions<'_>,
     ) -> Result<SearchResults, SearchError> {
         rank::search(Some(self), query, scanned, options)
-    }
-
-    /// Returns the logs whose texts are not completely in the index.
-    pub fn stale_logs<'f>(&self, files: &'f [SessionFile]) -> Result<Vec<&'f SessionFile>, IndexError> {
-        scan::stale_logs(self, files)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::PoisonError;
 
 use rethread_log::Line;
 use rethread_model::{
@@ -10,22 +11,20 @@ use rethread_model::{
     SessionId, TextSource, Time, entry_block_text,
 };
 use rethread_store::SessionFile;
-use rustc_hash::{FxHashMap, FxHashSet};
-use tantivy::Searcher;
+use rustc_hash::FxHashMap;
 
 use super::candidates::{Candidate, LogNo, join_messages};
 use super::places::OtherPlaces;
 use super::scan::ScannedLog;
-use super::scope::{Scope, ScopeError};
+use super::scope::{ScannedPart, Scope, ScopeError};
 use super::segments::find_candidates;
 use super::snippet::make_snippet;
 use super::{SearchError, SearchOptions};
-use crate::catalogue::{Catalogue, LogId};
+use crate::catalogue::{Catalogue, LogId, LogRow};
 use crate::error::IndexError;
-use crate::index::Index;
 use crate::matcher::Matcher;
 use crate::query::Query;
-use crate::texts::TextIndex;
+use crate::snapshot::IndexSnapshot;
 
 /// Messages whose numbers differ by no more than this are next to each other.
 const NEAR: u32 = 3;
@@ -47,13 +46,13 @@ struct Logs<'s> {
 }
 
 pub(super) fn search(
-    index: Option<&Index>,
+    snapshot: Option<IndexSnapshot>,
     query: &Query,
     scanned: Vec<ScannedLog>,
     options: &SearchOptions<'_>,
 ) -> Result<SearchResults, SearchError> {
-    let (mut logs, mut candidates) = match index {
-        Some(index) => open(index, query, scanned, options)?,
+    let (mut logs, mut candidates) = match snapshot {
+        Some(snapshot) => search_index(snapshot, query, scanned, options)?,
         None => {
             (Logs { scope: None, catalogue: None, scanned, scanned_by_no: FxHashMap::default() }, Vec::new())
         }
@@ -75,32 +74,31 @@ pub(super) fn search(
 }
 
 /// Searches the index, apart from logs that were scanned as a whole.
-fn open<'q>(
-    index: &Index,
+fn search_index<'q>(
+    snapshot: IndexSnapshot,
     query: &'q Query,
     scanned: Vec<ScannedLog>,
     options: &SearchOptions<'_>,
 ) -> Result<(Logs<'q>, Vec<Candidate>), SearchError> {
-    let none = |scanned| Logs { scope: None, catalogue: None, scanned, scanned_by_no: FxHashMap::default() };
-    let Some(catalogue) = index.open_catalogue()? else { return Ok((none(scanned), Vec::new())) };
-    catalogue.begin_reading()?;
-    let whole: FxHashSet<&Path> =
-        scanned.iter().filter(|log| log.from == 0).map(|log| log.file.path.as_path()).collect();
-    let scope = Scope::new(query, &catalogue, &|row| whole.contains(row.path.as_path()), options.is_project);
-    let scope = match scope {
-        Ok(scope) => scope,
-        Err(error) => return Err(wrap(error, options.typed)),
+    let part_of = |at: usize| if scanned[at].from == 0 { ScannedPart::Whole } else { ScannedPart::Tail };
+    let parts: FxHashMap<&Path, ScannedPart> =
+        (0..scanned.len()).map(|at| (scanned[at].file.path.as_path(), part_of(at))).collect();
+    let scope = {
+        let scanned_part = |row: &LogRow| match parts.get(row.path.as_path()) {
+            Some(&part) => part,
+            None if snapshot.is_outdated(row.id) => ScannedPart::Whole,
+            None => ScannedPart::Nothing,
+        };
+        Scope::new(query, &snapshot.catalogue(), snapshot.is_complete(), &scanned_part, options.is_project)
+            .map_err(|error| wrap(error, options.typed))?
     };
-    // The catalogue is read first: whatever it knows is in the text index that is opened after it.
-    let candidates = match TextIndex::open(index.path())? {
-        Some(texts) => {
-            let searcher: Searcher = texts.index.reader().map_err(IndexError::from)?.searcher();
-            find_candidates(&texts, &searcher, query, &scope)?
-        }
+    let IndexSnapshot { catalogue, texts, .. } = snapshot;
+    let candidates = match &texts {
+        Some(texts) => find_candidates(&texts.index, &texts.searcher, query, &scope)?,
         None => Vec::new(),
     };
-    let logs =
-        Logs { scope: Some(scope), catalogue: Some(catalogue), scanned, scanned_by_no: FxHashMap::default() };
+    let catalogue = Some(catalogue.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let logs = Logs { scope: Some(scope), catalogue, scanned, scanned_by_no: FxHashMap::default() };
     Ok((logs, candidates))
 }
 

@@ -2,21 +2,18 @@
 
 use std::io;
 
-use rethread_log::{Defect, Entry, EntryContent, Line, Scanner, Sink};
+use rethread_log::{Defect, Entry, EntryContent, Line, Sink};
 use rethread_model::{LogSummary, MessageNo, MessagePlace, NodeId, Session, TextSource, entry_texts};
-use rethread_store::{SessionFile, end_of_last_line, scan_range};
+use rethread_store::SessionFile;
 
 use super::candidates::{Candidate, MatchMasks};
 use super::is_file_meant;
 use super::prefilter::Prefilter;
-use super::scope::{accepts_summary, is_any_meant, is_in_time};
-use crate::catalogue::LogRow;
-use crate::error::IndexError;
+use super::scope::{accepts_log, is_any_meant, is_in_time};
 use crate::extract::millis;
-use crate::fingerprint::FileChange;
-use crate::index::Index;
 use crate::matcher::Matcher;
 use crate::query::Query;
+use crate::snapshot::IndexSnapshot;
 use crate::state::{LogState, ReadLog, lock_if_large, read_log};
 use crate::sync::Describe;
 
@@ -62,18 +59,18 @@ impl<'s> LogScanner<'s> {
     }
 
     /// Scans what is not in the index of a log that has grown; returns the log also if nothing in it matches.
-    pub fn scan_tail(&self, index: &Index, file: &SessionFile) -> Result<Option<ScannedLog>, io::Error> {
+    pub fn scan_tail(
+        &self,
+        snapshot: &IndexSnapshot,
+        file: &SessionFile,
+    ) -> Result<Option<ScannedLog>, io::Error> {
+        // What was appended can decide whether the filters on sessions accept what was there before.
+        if self.query.filters.has_session_filters() {
+            return self.scan(file);
+        }
         let _turn = lock_if_large(file);
-        let known = || {
-            let catalogue = index.open_catalogue().ok()??;
-            let row = catalogue.logs().ok()?.into_iter().find(|row| row.path == file.path)?;
-            let is_same = row.print.compare(file) != FileChange::Rewritten && !row.pending;
-            let is_beginning = is_same && row.print.is_beginning_of(&file.open().ok()?).ok()?;
-            let state = LogState::decode(&catalogue.state(row.id).ok()??)?;
-            is_beginning.then_some((state, row.text_end))
-        };
-        match known() {
-            Some((state, text_end)) => self.scan_from(file, state, text_end),
+        match snapshot.indexed_part(file) {
+            Some(part) => self.scan_from(file, part.state, part.text_end),
             None => self.scan_from(file, LogState::default(), 0),
         }
     }
@@ -86,8 +83,12 @@ impl<'s> LogScanner<'s> {
 
     fn scan_from(&self, file: &SessionFile, state: LogState, from: u64) -> io::Result<Option<ScannedLog>> {
         let read = read_log(file, state)?;
+        if read.has_later_parent(from) {
+            return self.scan_from(file, LogState::default(), 0);
+        }
+        let file = &read.as_read(file);
         let summary = (self.describe)(file, &read.session);
-        if !accepts_summary(&self.query.filters, &summary.summary, &summary.project, self.is_project) {
+        if !accepts_log(&self.query.filters, file, &summary, self.is_project) {
             return Ok(None);
         }
         let candidates = self.candidates(&read, &summary, from)?;
@@ -103,7 +104,7 @@ impl<'s> LogScanner<'s> {
 
     fn candidates(&self, read: &ReadLog, summary: &LogSummary, from: u64) -> io::Result<Vec<Candidate>> {
         let facts = &read.session.facts;
-        let start = end_of_last_line(&read.file, from)?;
+        let start = read.line_before(from)?;
         let mut sink = MatchSink {
             scanner: self,
             session: &read.session,
@@ -112,8 +113,7 @@ impl<'s> LogScanner<'s> {
             session_time: summary.summary.modified.map(rethread_model::Time::millis),
             found: Vec::new(),
         };
-        let mut lines = Scanner::starting_at(start);
-        scan_range(&read.file, start..read.print.end, &mut lines, &mut sink)?;
+        read.scan_from(from, &mut sink)?;
         let mut found = sink.found;
         found.extend(self.title_candidate(summary));
         if !self.query.filters.files.is_empty() && !self.touches_files(read) {
@@ -257,23 +257,4 @@ impl MatchSink<'_> {
             }
         }
     }
-}
-
-/// Returns the logs whose texts are not completely in the index.
-pub(super) fn stale_logs<'f>(
-    index: &Index,
-    files: &'f [SessionFile],
-) -> Result<Vec<&'f SessionFile>, IndexError> {
-    let Some(catalogue) = index.open_catalogue()? else { return Ok(files.iter().collect()) };
-    let rows: rustc_hash::FxHashMap<std::path::PathBuf, LogRow> =
-        catalogue.logs()?.into_iter().map(|row| (row.path.clone(), row)).collect();
-    let is_current = |file: &&SessionFile| {
-        rows.get(&file.path).is_some_and(|row| {
-            !row.pending
-                && row.text_end >= row.entries_end
-                && row.level == Some(crate::Level::Texts)
-                && matches!(row.print.compare(file), FileChange::Unchanged | FileChange::Uncertain)
-        })
-    };
-    Ok(files.iter().filter(|file| !is_current(file)).collect())
 }

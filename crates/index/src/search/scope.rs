@@ -1,6 +1,9 @@
 //! The logs that a search considers, and the conditions that documents must meet.
 
-use rethread_model::SessionSummary;
+use std::path::Path;
+
+use rethread_model::{LogSummary, TextSource};
+use rethread_store::SessionFile;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::candidates::LogNo;
@@ -8,14 +11,22 @@ use crate::catalogue::{Catalogue, LogId, LogRow};
 use crate::error::IndexError;
 use crate::query::{FieldValue, Filters, Query, QueryError, QueryErrorKind};
 
+/// The part of a log that was read directly, because the index does not have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ScannedPart {
+    Nothing,
+    /// What was appended, and the title.
+    Tail,
+    Whole,
+}
+
 /// A log of a search.
 #[derive(Debug)]
 pub(super) struct ScopeLog {
     pub(super) row: LogRow,
     /// Set if the log passes the filters on sessions.
     is_wanted: bool,
-    /// Set if its index is out of date: it is read directly instead.
-    is_stale: bool,
+    scanned: ScannedPart,
 }
 
 /// The logs of a search, and its filters with the numbers of names.
@@ -36,22 +47,24 @@ pub(super) struct Scope<'s> {
 pub type IsProject<'p> = dyn Fn(&str, &str) -> bool + 'p;
 
 impl<'s> Scope<'s> {
-    /// Determines the scope of a query. `is_stale` tells which logs are read directly.
+    /// Determines the scope of a query. `scanned` tells which logs were read directly. A name that the catalogue does not
+    /// know is an error if the catalogue is complete.
     pub(super) fn new(
         query: &'s Query,
         catalogue: &Catalogue,
-        is_stale: &dyn Fn(&LogRow) -> bool,
+        is_complete: bool,
+        scanned: &dyn Fn(&LogRow) -> ScannedPart,
         is_project: &IsProject<'_>,
     ) -> Result<Self, ScopeError> {
         let filters = &query.filters;
         let names = catalogue.all_names()?;
-        let tools = numbers_of("tool", &filters.tools, &names)?;
-        let models = numbers_of("model", &filters.models, &names)?;
-        let sessions = SessionFilter::new(filters, catalogue, is_project)?;
+        let tools = numbers_of("tool", &filters.tools, &names, is_complete)?;
+        let models = numbers_of("model", &filters.models, &names, is_complete)?;
+        let sessions = SessionFilter::new(filters, catalogue, is_complete, is_project)?;
         let logs: Vec<ScopeLog> = catalogue
             .logs()?
             .into_iter()
-            .map(|row| ScopeLog { is_wanted: sessions.accepts(&row), is_stale: is_stale(&row), row })
+            .map(|row| ScopeLog { is_wanted: sessions.accepts(&row), scanned: scanned(&row), row })
             .collect();
         let by_id = (0..).zip(&logs).map(|(no, log)| (log.row.id.0, no)).collect();
         let has_limits = filters.since.is_some() || filters.until.is_some();
@@ -63,12 +76,14 @@ impl<'s> Scope<'s> {
     pub(super) fn log_of(&self, id: i64) -> Option<LogNo> {
         let no = *self.by_id.get(&id)?;
         let log = &self.logs[no as usize];
-        (log.is_wanted && !log.is_stale && !log.row.pending).then_some(no)
+        (log.is_wanted && log.scanned != ScannedPart::Whole && !log.row.pending).then_some(no)
     }
 
     /// Returns whether a document at an offset of a log counts.
-    pub(super) fn is_visible(&self, log: LogNo, offset: u64) -> bool {
-        offset < self.logs[log as usize].row.text_end
+    pub(super) fn is_visible(&self, log: LogNo, offset: u64, source: TextSource) -> bool {
+        let log = &self.logs[log as usize];
+        let has_newer_title = source == TextSource::Title && log.scanned == ScannedPart::Tail;
+        offset < log.row.text_end && !has_newer_title
     }
 
     pub(super) fn has_time_limits(&self) -> bool {
@@ -136,6 +151,7 @@ fn numbers_of(
     field: &'static str,
     values: &[FieldValue],
     names: &FxHashMap<i64, String>,
+    is_complete: bool,
 ) -> Result<Option<FxHashSet<i64>>, ScopeError> {
     if values.is_empty() {
         return Ok(None);
@@ -143,10 +159,10 @@ fn numbers_of(
     let by_part = field == "model";
     let mut numbers = FxHashSet::default();
     for value in values {
-        let before = numbers.len();
         let meant = names.iter().filter(|(_, name)| is_meant(&value.text, name, by_part));
-        numbers.extend(meant.map(|(&number, _)| number));
-        if numbers.len() == before && !names.values().any(|name| is_meant(&value.text, name, by_part)) {
+        let meant: Vec<i64> = meant.map(|(&number, _)| number).collect();
+        numbers.extend(&meant);
+        if is_complete && meant.is_empty() {
             let is_model = |name: &&String| name.contains('-') && !name.starts_with("mcp_");
             let valid = names.values().filter(|name| is_model(name) == by_part).cloned();
             return Err(ScopeError::Query(QueryErrorKind::unknown(field, &value.text, valid), value.clone()));
@@ -162,12 +178,17 @@ struct SessionFilter {
 }
 
 impl SessionFilter {
-    fn new(filters: &Filters, catalogue: &Catalogue, is_project: &IsProject<'_>) -> Result<Self, ScopeError> {
+    fn new(
+        filters: &Filters,
+        catalogue: &Catalogue,
+        is_complete: bool,
+        is_project: &IsProject<'_>,
+    ) -> Result<Self, ScopeError> {
         let mut wanted = Self { logs: None };
         if !filters.projects.is_empty() {
             let sessions = catalogue.session_fields("project")?;
             for value in &filters.projects {
-                if !sessions.iter().any(|(_, project)| is_project(project, &value.text)) {
+                if is_complete && !sessions.iter().any(|(_, project)| is_project(project, &value.text)) {
                     let valid = sessions.iter().map(|(_, project)| last_part(project).to_owned());
                     let valid: FxHashSet<String> = valid.collect();
                     let kind = QueryErrorKind::unknown("project", &value.text, valid);
@@ -182,7 +203,7 @@ impl SessionFilter {
         if !filters.git_branches.is_empty() {
             let sessions = catalogue.session_fields("git_branch")?;
             for value in &filters.git_branches {
-                if !sessions.iter().any(|(_, branch)| is_meant(&value.text, branch, false)) {
+                if is_complete && !sessions.iter().any(|(_, branch)| is_meant(&value.text, branch, false)) {
                     let places = super::MessagePlaces::NAMES.iter().map(|&name| name.to_owned());
                     let branches = sessions.iter().map(|(_, branch)| branch.clone());
                     let valid: FxHashSet<String> = places.chain(branches).collect();
@@ -211,8 +232,10 @@ impl SessionFilter {
         }
         if !filters.sessions.is_empty() {
             let rows = catalogue.logs()?;
-            let is_wanted =
-                |row: &LogRow| filters.sessions.iter().any(|value| is_of_session(row, &value.text));
+            let is_wanted = |row: &LogRow| {
+                let is_meant = |id: &str| is_of_session(&row.session, &row.path, row.is_subagent, id);
+                filters.sessions.iter().any(|value| is_meant(&value.text))
+            };
             wanted.restrict_to(rows.iter().filter(|row| is_wanted(row)).map(|row| row.id.0));
         }
         Ok(wanted)
@@ -232,9 +255,9 @@ impl SessionFilter {
 }
 
 /// Returns whether a log is that of a session, or of a subagent in its directory.
-pub(super) fn is_of_session(row: &LogRow, id: &str) -> bool {
+fn is_of_session(session: &str, path: &Path, is_subagent: bool, id: &str) -> bool {
     let starts = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(id.as_bytes());
-    row.session.starts_with(id) || row.is_subagent && row.path.iter().any(starts)
+    session.starts_with(id) || is_subagent && path.iter().any(starts)
 }
 
 /// Returns the last part of a project's directory.
@@ -248,20 +271,21 @@ pub(crate) fn is_file_meant(value: &str, path: &str) -> bool {
     path == value || path.strip_suffix(value).is_some_and(|before| before.ends_with(['/', '\\']))
 }
 
-/// Returns whether the filters on sessions accept a session that is not in the catalogue.
-pub(super) fn accepts_summary(
+/// Returns whether the filters on sessions accept a log that is not in the catalogue. Files are left out.
+pub(super) fn accepts_log(
     filters: &Filters,
-    summary: &SessionSummary,
-    project: &str,
+    file: &SessionFile,
+    log: &LogSummary,
     is_project: &IsProject<'_>,
 ) -> bool {
     let any = |values: &[FieldValue], accepts: &dyn Fn(&str) -> bool| {
         values.is_empty() || values.iter().any(|value| accepts(&value.text))
     };
-    let branch = summary.git_branch.as_deref().unwrap_or_default();
-    any(&filters.projects, &|value| is_project(project, value))
-        && any(&filters.git_branches, &|value| is_meant(value, branch, false))
-        && any(&filters.models, &|value| summary.models.iter().any(|model| is_meant(value, model, true)))
+    let branch = log.summary.git_branch.as_deref();
+    any(&filters.projects, &|value| is_project(&log.project, value))
+        && any(&filters.git_branches, &|value| branch.is_some_and(|branch| is_meant(value, branch, false)))
+        && any(&filters.models, &|value| log.summary.models.iter().any(|model| is_meant(value, model, true)))
+        && any(&filters.sessions, &|id| is_of_session(&file.id, &file.path, file.is_subagent, id))
 }
 
 /// Returns whether a name is meant by one of some values; no values mean all names.

@@ -2,10 +2,12 @@
 
 use rayon::prelude::*;
 use rethread_model::{MessageKey, TextSource};
+use rustc_hash::FxHashMap;
 use tantivy::columnar::Column;
-use tantivy::query::{EnableScoring, PhrasePrefixQuery, PhraseQuery, Query as TantivyQuery, TermQuery};
+use tantivy::postings::{Postings, SegmentPostings};
+use tantivy::query::{EnableScoring, PhraseQuery, Query as TantivyQuery, TermQuery};
 use tantivy::schema::IndexRecordOption;
-use tantivy::{DocId, DocSet, Searcher, SegmentReader, TERMINATED, Term};
+use tantivy::{DocId, DocSet, InvertedIndexReader, Searcher, SegmentReader, TERMINATED, Term};
 
 use super::candidates::{Candidate, LogNo, MatchMasks};
 use super::scope::Scope;
@@ -99,28 +101,29 @@ impl SegmentSearch<'_> {
         mut take: impl FnMut(DocId, f32),
     ) -> tantivy::Result<()> {
         let Clause::Words(words) = &self.query.clauses[clause] else { return Ok(()) };
-        if let ([prefix], true) = (&words.tokens[..], words.is_prefix) {
-            return self.for_each_with_prefix(reader, prefix, take);
+        if let ([head @ .., prefix], true) = (&words.tokens[..], words.is_prefix) {
+            return match head.is_empty() {
+                true => self.for_each_with_prefix(reader, prefix, take),
+                false => self.for_each_sequence_with_prefix(reader, head, prefix, take),
+            };
         }
         let Some(query) = self.query_of(words) else { return Ok(()) };
         let weight = query.weight(EnableScoring::enabled_from_searcher(self.searcher))?;
         weight.for_each(reader, &mut |doc, score| take(doc, score))
     }
 
-    /// Translates a sequence of words.
+    /// Translates a sequence of whole words.
     fn query_of(&self, words: &WordSequence) -> Option<Box<dyn TantivyQuery>> {
-        let term = |token: &String| Term::from_field_text(self.fields.text, token);
-        let terms: Vec<Term> = words.tokens.iter().map(term).collect();
-        Some(match (terms.len(), words.is_prefix) {
-            (0, _) => return None,
-            (1, _) => Box::new(TermQuery::new(terms.into_iter().next()?, IndexRecordOption::WithFreqs)),
-            (_, true) => {
-                let mut query = PhrasePrefixQuery::new(terms);
-                query.set_max_expansions(u32::MAX);
-                Box::new(query)
-            }
-            (_, false) => Box::new(PhraseQuery::new(terms)),
+        let mut terms: Vec<Term> = words.tokens.iter().map(|token| self.term_of(token)).collect();
+        Some(match terms.len() {
+            0 => return None,
+            1 => Box::new(TermQuery::new(terms.pop()?, IndexRecordOption::WithFreqs)),
+            _ => Box::new(PhraseQuery::new(terms)),
         })
+    }
+
+    fn term_of(&self, token: &str) -> Term {
+        Term::from_field_text(self.fields.text, token)
     }
 
     /// Passes the documents with a token that begins so.
@@ -131,23 +134,57 @@ impl SegmentSearch<'_> {
         mut take: impl FnMut(DocId, f32),
     ) -> tantivy::Result<()> {
         let index = reader.inverted_index(self.fields.text)?;
-        let mut terms = index.terms().range().ge(prefix.as_bytes());
-        let end = next_prefix(prefix.as_bytes());
-        if let Some(end) = &end {
-            terms = terms.lt(end);
-        }
-        let mut terms = terms.into_stream()?;
-        while let Some((_, info)) = terms.next() {
-            let mut postings = index.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
-            let mut doc = postings.doc();
-            while doc != TERMINATED {
-                if !reader.is_deleted(doc) {
-                    take(doc, 1.0);
-                }
-                doc = postings.advance();
+        for_each_posting(&index, prefix, IndexRecordOption::Basic, |postings| {
+            if !reader.is_deleted(postings.doc()) {
+                take(postings.doc(), 1.0);
             }
+        })
+    }
+
+    /// Passes the documents in which some words are followed by one that begins so.
+    ///
+    /// tantivy's own query reserves two kilobytes for each word that may begin so, before it looks for any.
+    fn for_each_sequence_with_prefix(
+        &self,
+        reader: &SegmentReader,
+        head: &[String],
+        prefix: &str,
+        mut take: impl FnMut(DocId, f32),
+    ) -> tantivy::Result<()> {
+        let index = reader.inverted_index(self.fields.text)?;
+        let mut has_prefix = vec![false; reader.max_doc() as usize];
+        self.for_each_with_prefix(reader, prefix, |doc, _| has_prefix[doc as usize] = true)?;
+        // For each document, the positions that the next word may have.
+        let mut next: Option<FxHashMap<DocId, Vec<u32>>> = None;
+        let mut positions = Vec::new();
+        for word in head {
+            let option = IndexRecordOption::WithFreqsAndPositions;
+            let Some(mut postings) = index.read_postings(&self.term_of(word), option)? else { return Ok(()) };
+            let mut followed: FxHashMap<DocId, Vec<u32>> = FxHashMap::default();
+            while postings.doc() != TERMINATED {
+                let doc = postings.doc();
+                let wanted = next.as_ref().map(|next| next.get(&doc));
+                if has_prefix[doc as usize] && wanted != Some(None) {
+                    postings.positions(&mut positions);
+                    if let Some(Some(wanted)) = wanted {
+                        positions.retain(|position| wanted.binary_search(position).is_ok());
+                    }
+                    if !positions.is_empty() {
+                        followed.insert(doc, positions.iter().map(|position| position + 1).collect());
+                    }
+                }
+                postings.advance();
+            }
+            next = Some(followed);
         }
-        Ok(())
+        let next = next.unwrap_or_default();
+        for_each_posting(&index, prefix, IndexRecordOption::WithFreqsAndPositions, |postings| {
+            let Some(wanted) = next.get(&postings.doc()) else { return };
+            postings.positions(&mut positions);
+            if positions.iter().any(|position| wanted.binary_search(position).is_ok()) {
+                take(postings.doc(), 1.0);
+            }
+        })
     }
 
     /// Turns documents that match into messages. Documents of a message are next to each other, unless it grew.
@@ -175,8 +212,8 @@ impl SegmentSearch<'_> {
             }
             let Some(log) = last_log.1 else { continue };
             let (block, source) = unpack(blocks[at]);
-            let is_hidden =
-                !self.scope.is_visible(log, offsets[at]) || !self.scope.filters.sources.contains(source);
+            let is_hidden = !self.scope.is_visible(log, offsets[at], source)
+                || !self.scope.filters.sources.contains(source);
             if is_hidden || !self.passes(&columns, doc, log, source) {
                 continue;
             }
@@ -260,6 +297,28 @@ fn values(column: &Column<u64>, docs: &[DocId]) -> Vec<u64> {
         }
     }
     values
+}
+
+/// Passes each occurrence in a document of each token that begins so.
+fn for_each_posting(
+    index: &InvertedIndexReader,
+    prefix: &str,
+    option: IndexRecordOption,
+    mut take: impl FnMut(&mut SegmentPostings),
+) -> tantivy::Result<()> {
+    let mut terms = index.terms().range().ge(prefix.as_bytes());
+    if let Some(end) = next_prefix(prefix.as_bytes()) {
+        terms = terms.lt(end);
+    }
+    let mut terms = terms.into_stream()?;
+    while let Some((_, info)) = terms.next() {
+        let mut postings = index.read_postings_from_terminfo(info, option)?;
+        while postings.doc() != TERMINATED {
+            take(&mut postings);
+            postings.advance();
+        }
+    }
+    Ok(())
 }
 
 /// Returns the smallest bytes after all that begin with `prefix`.

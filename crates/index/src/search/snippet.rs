@@ -88,7 +88,7 @@ fn densest(ranges: &[Range<usize>], max_chars: usize) -> Option<Range<usize>> {
     let mut best = (0, 0);
     let mut first = 0;
     for at in 0..ranges.len() {
-        while ranges[at].end.saturating_sub(ranges[first].start) > max_chars {
+        while first < at && ranges[at].end.saturating_sub(ranges[first].start) > max_chars {
             first += 1;
         }
         if at + 1 - first > best.0 {
@@ -173,6 +173,8 @@ mod tests {
         assert_eq!(snippet(text, &["the", "reset", "clean"], 24), "Before [the] [reset] I…");
         assert_eq!(snippet(text, &[], 20), "Before the reset I…");
         assert_eq!(snippet("", &[], 20), "");
+        let long = "x".repeat(30);
+        assert_eq!(snippet(&format!("{long} y"), &[&long], 10), format!("[{}]…", "x".repeat(10)));
         assert_eq!(snippet("x".repeat(100).as_str(), &["xx"], 10), format!("[{}]…", "x".repeat(10)));
     }
 

@@ -287,11 +287,13 @@ struct RangeFilter<'t> {
     turn: usize,
     /// The first message has been reached.
     has_begun: bool,
+    /// The last message has been passed.
+    has_ended: bool,
 }
 
 impl<'t> RangeFilter<'t> {
     fn new(range: &'t TranscriptRange) -> Self {
-        Self { range, turn: 0, has_begun: range.from.is_none() }
+        Self { range, turn: 0, has_begun: range.from.is_none(), has_ended: false }
     }
 
     /// Returns the number of an item's turn, 0 before the first; `None` if the item is outside the range.
@@ -303,7 +305,9 @@ impl<'t> RangeFilter<'t> {
         self.turn += usize::from(is_prompt);
         self.has_begun |= number.is_some() && number == self.range.from;
         let is_named = self.range.only.as_ref().is_none_or(|only| number.is_some_and(|n| only.contains(&n)));
-        (self.has_begun && self.range.contains_turn(self.turn) && is_named).then_some(self.turn)
+        let is_inside = self.has_begun && !self.has_ended;
+        self.has_ended |= self.has_begun && number.is_some() && number == self.range.to;
+        (is_inside && self.range.contains_turn(self.turn) && is_named).then_some(self.turn)
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn preview(at: usize) -> SessionPreview {
     let display =
         DisplayOptions { width: Some(60), ..PickerLook::plain(NOW.parse().expect("a time")).display };
     let subagent = |_: &TranscriptSubagent<'_>| String::new();
-    let options = ShowOptions { tools: ToolDetail::Brief, subagent: &subagent, next: None };
+    let options = ShowOptions { tools: ToolDetail::Brief, subagent: &subagent, next: None, limit: None };
     let lines = |n| conversation_lines(&transcript.transcript(), &options, &display, n).expect("in memory");
     SessionPreview {
         summary: summary(at),

@@ -137,14 +137,15 @@ impl ConversationWriter<'_> {
         }
         let style = if result.block.is_error() { Style::Error } else { Style::Plain };
         let text = result.text();
+        let (text, cut) = self.limited(text.trim_matches('\n'));
         if self.look.width.is_none() {
-            return self.write_source(text.trim_matches('\n'), RESULT, style);
+            self.write_source(text, RESULT, style)?;
+        } else {
+            let text = strip_control_codes(text);
+            let styled = |line: &str| StyledLine::new(&expand_tabs(line), style.ansi());
+            self.write_block(RESULT, text.split('\n').map(styled))?;
         }
-        let text = strip_control_codes(text.trim_matches('\n'));
-        self.write_block(
-            RESULT,
-            text.split('\n').map(|line| StyledLine::new(&expand_tabs(line), style.ansi())),
-        )
+        self.write_cut(cut, RESULT)
     }
 
     /// Writes lines that are safe to print; long lines are cut and the number of lines is limited.
@@ -184,10 +185,13 @@ impl ConversationWriter<'_> {
     }
 
     fn write_code(&mut self, language: &str, text: &str) -> io::Result<()> {
+        let (text, cut) = self.limited(text);
         if self.look.width.is_none() {
-            return self.write_source(text, INPUT, Style::Plain);
+            self.write_source(text, INPUT, Style::Plain)?;
+        } else {
+            self.write_block(INPUT, code_lines(language, text, Style::Plain.ansi()).into_iter())?;
         }
-        self.write_block(INPUT, code_lines(language, text, Style::Plain.ansi()).into_iter())
+        self.write_cut(cut, INPUT)
     }
 }
 

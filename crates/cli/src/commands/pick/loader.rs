@@ -230,6 +230,6 @@ fn lines(library: &Library, log: &LogSource, turns: TurnRange, display: &Display
     let options = TranscriptOptions { turns: Some(turns), ..TranscriptOptions::default() };
     let Ok(loaded) = library.transcript(log, &options) else { return Vec::new() };
     let subagent = |_: &TranscriptSubagent<'_>| "subagent".to_owned();
-    let options = ShowOptions { tools: ToolDetail::Brief, subagent: &subagent, next: None };
+    let options = ShowOptions { tools: ToolDetail::Brief, subagent: &subagent, next: None, limit: None };
     conversation_lines(&loaded.transcript(), &options, display, MAX_LINES).unwrap_or_default()
 }
