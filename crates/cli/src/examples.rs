@@ -174,7 +174,6 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
             example("rethread --demo usage --by model --since 2026-01-01", "by model"),
             example("rethread --demo usage --by session --limit 5", "the five most expensive sessions"),
             example("rethread --demo usage --explain 0000d001", "each response, with the lines of the log"),
-            example("rethread usage prices", "the prices in the program"),
         ],
     ),
     (

@@ -222,7 +222,6 @@ fn text_says_how_much_is_cut() {
     project  /home/user/app (main)
     when     5 Jan 2026 00:00 – 00:01 · 31 turns
     model    claude-opus-5
-    resume   cd /home/user/app && claude --resume 0000000a-0000-4000-8000-000000000000
 
     ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
       ▸ Bash  cat tides.txt

@@ -8,7 +8,7 @@ use rethread_model::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::catalogue::{CallResult, CallRow, FileRow, FindingRow, LogRows, MessageRow};
+use crate::catalogue::{CallRow, FileRow, LogRows, StoredCallResult, StoredFinding, StoredMessage};
 use crate::names::NameTable;
 use crate::state::ReadLog;
 
@@ -31,20 +31,20 @@ pub(crate) fn collect_texts(
     let mut sink = TextSink {
         session: &log.session,
         from,
-        node: 0,
+        next: 0,
         keys: FxHashMap::default(),
         rows: LogRows::default(),
         take,
     };
     // Reading begins at a line, whose entries before `from` are skipped.
     let start = log.line_before(from)?;
-    sink.node = facts.nodes.as_slice().partition_point(|node| facts.locations[node.entry].offset < start);
+    sink.next = facts.nodes.as_slice().partition_point(|node| facts.locations[node.entry].offset < start);
     log.scan_from(from, &mut sink)?;
     let TextSink { keys, mut rows, .. } = sink;
     rows.add_messages(&log.session, from, &keys, names);
     rows.add_calls(facts, from, names);
     rows.places = log.session.message_places().iter().copied().collect();
-    rows.findings = check(&log.session, &Client::IN_USE).into_iter().map(FindingRow::from).collect();
+    rows.findings = check(&log.session, &Client::IN_USE).into_iter().map(StoredFinding::from).collect();
     Ok(rows)
 }
 
@@ -52,7 +52,7 @@ struct TextSink<'a, F> {
     session: &'a Session,
     from: u64,
     /// The position of the next node.
-    node: usize,
+    next: usize,
     keys: FxHashMap<MessageNo, MessageKey>,
     rows: LogRows,
     take: F,
@@ -65,14 +65,14 @@ impl<F: FnMut(FoundTexts<'_>)> Sink for TextSink<'_, F> {
         }
         let facts = &self.session.facts;
         let offset_of =
-            |node: usize| facts.nodes.as_slice().get(node).map(|node| facts.locations[node.entry].offset);
-        while offset_of(self.node).is_some_and(|offset| offset < entry.offset) {
-            self.node += 1;
+            |at: usize| facts.nodes.as_slice().get(at).map(|node| facts.locations[node.entry].offset);
+        while offset_of(self.next).is_some_and(|offset| offset < entry.offset) {
+            self.next += 1;
         }
-        if offset_of(self.node) != Some(entry.offset) || entry.offset < self.from {
+        if offset_of(self.next) != Some(entry.offset) || entry.offset < self.from {
             return;
         }
-        let node = NodeId::from_index(self.node);
+        let node = NodeId::from_index(self.next);
         self.rows.add_blocks(facts, node, line, entry.raw);
         let Some(texts) = entry_texts(facts, node, line, entry.raw) else { return };
         if let Some(message) = facts.nodes[node].message() {
@@ -118,7 +118,7 @@ impl LogRows {
             if place.offset < from {
                 continue;
             }
-            self.messages.push(MessageRow {
+            self.messages.push(StoredMessage {
                 n: n.get(),
                 key: keys.get(&n).copied().unwrap_or_else(|| MessageKey::of_textless(facts, first)),
                 line: place.line,
@@ -131,7 +131,7 @@ impl LogRows {
 
     fn add_calls(&mut self, facts: &Facts, from: u64, names: &NameTable) {
         let files: FxHashMap<u32, String> =
-            self.files.iter().rev().map(|file| (file.call, file.path.clone())).collect();
+            self.files.iter().rev().map(|file| (file.call_n, file.path.clone())).collect();
         for (call, fact) in facts.calls.iter_enumerated() {
             let place = facts.location(fact.node);
             if place.offset < from {
@@ -140,7 +140,7 @@ impl LogRows {
             let n = number(call);
             self.calls.push(CallRow {
                 n,
-                message: facts.nodes[fact.node].message().map_or(0, MessageNo::get),
+                message_n: facts.nodes[fact.node].message().map_or(0, MessageNo::get),
                 line: place.line,
                 time: millis(facts, fact.node),
                 tool: names.number_of(facts.tools.name(fact.tool)),
@@ -163,14 +163,14 @@ impl LogRows {
                     let named = ["file_path", "notebook_path", "path"].iter().find_map(|key| input.get(key));
                     let path = named.and_then(Json::as_str).filter(|path| path.len() <= MAX_PATH);
                     self.files.extend(path.map(|path| FileRow {
-                        call: number(call),
+                        call_n: number(call),
                         path: path.into_owned(),
                         action,
                     }));
                 }
                 Some(BlockKind::ToolResult) if facts.calls[call].first_result() == Some(node) => {
-                    let result = CallResult {
-                        message: facts.nodes[node].message().map_or(0, MessageNo::get),
+                    let result = StoredCallResult {
+                        message_n: facts.nodes[node].message().map_or(0, MessageNo::get),
                         time: millis(facts, node),
                         bytes: spans.content.len() as u64,
                         is_error: spans.is_error.bytes_in(raw) == b"true",
@@ -188,7 +188,7 @@ fn number(call: CallId) -> u32 {
     u32::try_from(call.index() + 1).unwrap_or(u32::MAX)
 }
 
-impl From<rethread_model::Finding> for FindingRow {
+impl From<rethread_model::Finding> for StoredFinding {
     fn from(finding: rethread_model::Finding) -> Self {
         Self {
             line: finding.line,

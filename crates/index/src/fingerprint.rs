@@ -32,7 +32,7 @@ pub(crate) struct Fingerprint {
     pub(crate) tail: i64,
 }
 
-/// How a file differs from what was read.
+/// The difference between a file and what was read of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileChange {
     /// Not at all.

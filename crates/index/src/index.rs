@@ -14,7 +14,7 @@ pub struct Index {
     path: PathBuf,
 }
 
-/// What is in an index.
+/// The content of an index.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct IndexStatus {
@@ -83,12 +83,12 @@ impl Index {
     }
 
     pub(crate) fn lock(&self, waits: bool) -> Result<CacheLock, IndexError> {
-        let dir = self.create_dir()?;
+        let dir = self.prepare_dir()?;
         let locked = if waits { dir.lock().map(Some) } else { dir.try_lock() };
         locked.map_err(|source| self.unusable(source))?.ok_or(IndexError::Busy)
     }
 
-    fn create_dir(&self) -> Result<CacheDir, IndexError> {
+    fn prepare_dir(&self) -> Result<CacheDir, IndexError> {
         CacheDir::create(&self.path).map_err(|source| self.unusable(source))
     }
 
@@ -112,13 +112,13 @@ impl Index {
     }
 
     fn create_text_dir(&self) -> Result<(), IndexError> {
-        self.create_dir()?.create_child(TextIndex::dir_name()).map_err(|source| self.unusable(source))?;
+        self.prepare_dir()?.create_child(TextIndex::dir_name()).map_err(|source| self.unusable(source))?;
         Ok(())
     }
 
     /// Removes everything in the index.
     pub(crate) fn clear_locked(&self, lock: &CacheLock) -> Result<(), IndexError> {
-        self.create_dir()?.clear(lock).map_err(|source| self.unusable(source))
+        self.prepare_dir()?.clear(lock).map_err(|source| self.unusable(source))
     }
 
     /// Removes the index. Waits while another process writes.

@@ -23,7 +23,7 @@ mod texts;
 mod tokens;
 mod usage_cache;
 
-pub use catalogue::Level;
+pub use catalogue::IndexLevel;
 pub use error::IndexError;
 pub use index::{Index, IndexStatus};
 pub use query::{

@@ -30,7 +30,7 @@ const MAX_PATTERN_MATCHES: usize = 1000;
 
 /// A query, prepared for the comparison with many texts.
 #[derive(Debug)]
-pub(crate) struct Matcher<'q> {
+pub(crate) struct QueryMatcher<'q> {
     query: &'q Query,
     /// The tokens of clauses.
     tokens: FxHashMap<&'q str, Vec<TokenPlace>>,
@@ -39,7 +39,7 @@ pub(crate) struct Matcher<'q> {
     has_words: bool,
 }
 
-impl<'q> Matcher<'q> {
+impl<'q> QueryMatcher<'q> {
     pub(crate) fn new(query: &'q Query) -> Self {
         let mut matcher =
             Self { query, tokens: FxHashMap::default(), prefixes: Vec::new(), has_words: false };
@@ -129,7 +129,7 @@ mod tests {
     fn matches(typed: &str, text: &str) -> Vec<String> {
         let parse_time = |_: &str| Err("no times".to_owned());
         let query = Query::parse(typed, &QuerySyntax { parse_time: &parse_time }).expect("a query");
-        let matcher = Matcher::new(&query);
+        let matcher = QueryMatcher::new(&query);
         let found = matcher.find(text);
         let shown = found.into_iter().filter(|found| Some(found.clause) != query.whole_phrase);
         shown.map(|found| text[found.range].to_owned()).collect()

@@ -7,7 +7,7 @@ use rethread_store::SessionFile;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tantivy::{ReloadPolicy, Searcher};
 
-use crate::catalogue::{Catalogue, Level, LogId, LogRow};
+use crate::catalogue::{Catalogue, IndexLevel, LogId, LogRow};
 use crate::error::IndexError;
 use crate::fingerprint::FileChange;
 use crate::index::Index;
@@ -180,7 +180,7 @@ impl LogRow {
 
     /// Returns whether all texts of the log, as far as it was read, are in the index.
     fn has_all_texts(&self) -> bool {
-        !self.pending && self.level == Some(Level::Texts) && self.text_end >= self.entries_end
+        !self.pending && self.level == Some(IndexLevel::Texts) && self.text_end >= self.entries_end
     }
 }
 

@@ -9,7 +9,7 @@ use rethread_model::{LogSummary, Session, TextSource, TitleSource};
 use rethread_store::{CacheLock, SessionFile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::catalogue::{Catalogue, Level, LogId, LogRow, LogRows, ReadPosition};
+use crate::catalogue::{Catalogue, IndexLevel, LogId, LogRow, LogRows, ReadPosition};
 use crate::error::IndexError;
 use crate::extract::{FoundTexts, collect_texts, millis};
 use crate::fail_point::{Boundary, pass};
@@ -24,8 +24,8 @@ pub type Describe<'d> = dyn Fn(&SessionFile, &Session) -> LogSummary + Sync + 'd
 
 /// Options of [`Index::sync`].
 pub struct SyncOptions<'s> {
-    /// How much the index must know of each log.
-    pub level: Level,
+    /// The amount that the index must know of each log.
+    pub level: IndexLevel,
     /// Set if the logs are all there are, so that others were deleted.
     pub is_complete: bool,
     /// Wait while another process writes.
@@ -69,9 +69,9 @@ impl SyncReport {
     }
 }
 
-/// What has to be done to bring the index up to date.
+/// The work that brings the index up to date.
 #[derive(Default)]
-struct Plan<'f> {
+struct SyncPlan<'f> {
     tasks: Vec<Task<'f>>,
     /// Logs that were compared and have not changed.
     checked: Vec<(LogId, Fingerprint)>,
@@ -96,7 +96,7 @@ impl Task<'_> {
     }
 }
 
-/// What reading a log gave.
+/// The result of reading a log.
 struct LogUpdate {
     log: LogId,
     state: Vec<u8>,
@@ -151,10 +151,10 @@ impl Index {
 
     fn is_current(&self, files: &[SessionFile], options: &SyncOptions<'_>) -> Result<bool, IndexError> {
         let Some(catalogue) = self.open_catalogue()? else { return Ok(false) };
-        if options.level >= Level::Texts {
+        if options.level >= IndexLevel::Texts {
             open_texts(self, &catalogue)?;
         }
-        Ok(Plan::new(files, catalogue.logs()?, options)?.is_empty())
+        Ok(SyncPlan::new(files, catalogue.logs()?, options)?.is_empty())
     }
 
     fn sync_locked(
@@ -164,8 +164,8 @@ impl Index {
         options: &SyncOptions<'_>,
     ) -> Result<SyncReport, IndexError> {
         let catalogue = self.open_catalogue_to_write(lock)?;
-        let texts = if options.level >= Level::Texts { open_texts(self, &catalogue)? } else { None };
-        let plan = Plan::new(files, catalogue.logs()?, options)?;
+        let texts = if options.level >= IndexLevel::Texts { open_texts(self, &catalogue)? } else { None };
+        let plan = SyncPlan::new(files, catalogue.logs()?, options)?;
         let keeps_deleted = self.keeps_deleted(&catalogue)?;
         let mut report = SyncReport::default();
         catalogue.begin()?;
@@ -217,7 +217,7 @@ fn open_texts(index: &Index, catalogue: &Catalogue) -> Result<Option<TextIndex>,
     }
 }
 
-impl<'f> Plan<'f> {
+impl<'f> SyncPlan<'f> {
     fn new(
         files: &'f [SessionFile],
         rows: Vec<LogRow>,
@@ -262,7 +262,7 @@ impl<'f> Plan<'f> {
     }
 
     /// Adds the work on a log that has a row.
-    fn add_known(&mut self, file: &'f SessionFile, row: LogRow, level: Level) {
+    fn add_known(&mut self, file: &'f SessionFile, row: LogRow, level: IndexLevel) {
         let change = if row.pending || row.level.is_none() {
             // The writer was killed; its texts may be in the index or not.
             FileChange::Rewritten
@@ -272,7 +272,7 @@ impl<'f> Plan<'f> {
         let is_valid = || row.is_valid_for(file);
         let is_known = row.level >= Some(level)
             && row.deleted.is_none()
-            && (level < Level::Texts || row.text_end >= row.entries_end);
+            && (level < IndexLevel::Texts || row.text_end >= row.entries_end);
         let task = |row| Task { file, row: Some(row), is_renamed: false };
         match change {
             FileChange::Unchanged if is_known => {}
@@ -305,7 +305,7 @@ struct Run<'r> {
 
 impl Run<'_> {
     fn process(&mut self, tasks: Vec<Task<'_>>, texts: Option<TextIndex>) -> Result<(), IndexError> {
-        let has_texts = self.options.level >= Level::Texts;
+        let has_texts = self.options.level >= IndexLevel::Texts;
         let dead = self.catalogue.dead_logs()?;
         let mut texts = match has_texts && !(tasks.is_empty() && dead.is_empty()) {
             true => {
@@ -377,7 +377,7 @@ impl Run<'_> {
         self.catalogue.commit()?;
         pass(Boundary::LogsPending)?;
         self.catalogue.begin()?;
-        let reader = LogReader { options: self.options, names: &self.names, texts: texts.as_deref() };
+        let reader = SyncReader { options: self.options, names: &self.names, texts: texts.as_deref() };
         let (sender, updates) = sync_channel(4);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -418,7 +418,7 @@ type ReadResult = Result<Box<LogUpdate>, ReadFailure>;
 
 /// A log that could not be read, or an index that could not be written.
 enum ReadFailure {
-    /// What the index has of the log is no longer right. The log has to be read from its beginning.
+    /// The index has something of the log that is no longer right. The log has to be read from its beginning.
     Outdated,
     Log(PathBuf, io::Error),
     Index(IndexError),
@@ -465,13 +465,13 @@ fn apply(catalogue: &Catalogue, update: &LogUpdate) -> Result<(), IndexError> {
 }
 
 /// Reads logs, on several threads.
-struct LogReader<'r> {
+struct SyncReader<'r> {
     options: &'r SyncOptions<'r>,
     names: &'r NameTable,
     texts: Option<&'r TextWriter>,
 }
 
-impl LogReader<'_> {
+impl SyncReader<'_> {
     fn process(&self, task: &Task<'_>, log: LogId, state: Option<Vec<u8>>, updates: &SyncSender<ReadResult>) {
         let _turn = lock_if_large(task.file);
         let update = self.read(task, log, state);
@@ -502,7 +502,7 @@ impl LogReader<'_> {
             None => None,
         };
         let text_end = if rows.is_some() { read.end_of_entries } else { text_start };
-        let level = if rows.is_some() { Level::Texts } else { Level::Summary };
+        let level = if rows.is_some() { IndexLevel::Texts } else { IndexLevel::Summary };
         Ok(LogUpdate {
             log,
             state: read.state,
@@ -537,7 +537,7 @@ impl LogReader<'_> {
         texts.add(vec![BlockDocument {
             text: title.text.clone(),
             log,
-            message: 0,
+            message_n: 0,
             offset: 0,
             block: 0,
             source: TextSource::Title,
@@ -587,7 +587,7 @@ impl LogReader<'_> {
         let time = millis(facts, node);
         texts.texts.into_iter().map(move |text| BlockDocument {
             log,
-            message: message.map_or(0, rethread_model::MessageNo::get),
+            message_n: message.map_or(0, rethread_model::MessageNo::get),
             offset,
             block: text.block,
             source: text.source,

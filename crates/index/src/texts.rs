@@ -94,7 +94,7 @@ pub(crate) fn unpack(packed: u64) -> (u32, TextSource) {
 pub(crate) struct BlockDocument {
     pub(crate) text: String,
     pub(crate) log: LogId,
-    pub(crate) message: u32,
+    pub(crate) message_n: u32,
     pub(crate) offset: u64,
     pub(crate) block: u32,
     pub(crate) source: TextSource,
@@ -142,7 +142,7 @@ impl Document for QueuedDocument {
         let mut values = vec![
             (fields.text, FieldData::Text(&document.text)),
             (fields.log, FieldData::Number(log)),
-            (fields.message, FieldData::Number(document.message.into())),
+            (fields.message, FieldData::Number(document.message_n.into())),
             (fields.offset, FieldData::Number(document.offset)),
             (fields.block, FieldData::Number(pack(document.block, document.source))),
             (fields.tool, FieldData::Number(document.tool.cast_unsigned())),

@@ -23,7 +23,7 @@ use crate::index::Index;
 /// The name of the file.
 const FILE: &str = "usage";
 
-/// What the file begins with. Change it with every change of what is stored.
+/// The beginning of the file. Change it with every change of what is stored.
 const MAGIC: &[u8; 16] = b"rethread usage 1";
 
 /// The size of the checksum after it.
@@ -69,7 +69,7 @@ pub struct LoadedUsage {
 /// A ledger, and the state from which reading its log continues.
 struct ReadLedger {
     ledger: UsageLedger,
-    /// What is stored, if it differs from what was stored before.
+    /// The form to store, if it differs from what was stored before.
     stored: Option<StoredLedger<Vec<u8>>>,
     bytes_read: u64,
 }
@@ -136,7 +136,7 @@ pub fn read_usage(files: &[SessionFile], progress: &(dyn Fn(&SessionFile) + Sync
     read_all(files, &[], progress).usage
 }
 
-/// What was read, and what the cache does not have.
+/// The usage that was read, and the part that the cache does not have.
 #[derive(Default)]
 struct ReadUsage {
     usage: LoadedUsage,

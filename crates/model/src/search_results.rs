@@ -77,7 +77,7 @@ pub struct Hit {
     pub time: Option<Time>,
     /// The tool, for the input and the output of a call.
     pub tool: Option<String>,
-    /// How it matches.
+    /// The quality of the match.
     pub quality: MatchQuality,
     /// A score, larger for better matches; only comparable within one search.
     pub score: f32,
@@ -87,7 +87,7 @@ pub struct Hit {
     pub snippet: Option<Snippet>,
 }
 
-/// How well a hit matches, best first.
+/// The quality of a match, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchQuality {
     /// All words next to each other, or the only word.
@@ -131,7 +131,7 @@ pub struct Snippet {
 /// The summary of a log, as far as it follows from the log alone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogSummary {
-    /// What a listing shows. Its path is not stored, and of its directories only those that the log records.
+    /// The summary that a listing shows. Its path is not stored, and of its directories only those that the log records.
     pub summary: SessionSummary,
     /// The project in which it is listed.
     pub project: String,

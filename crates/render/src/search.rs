@@ -45,8 +45,13 @@ pub fn write_search(
     let mut names = project_names(&summaries, home, Some(width / 4)).into_iter();
     let shown: usize = results.sessions.iter().map(|session| session.hits.len()).sum();
     let messages = results.hits().filter_map(|(_, hit)| hit.message).map(|n| n.get().to_string().len() + 1);
-    let layout =
-        Layout { look, ids, width, number: shown.to_string().len(), message: messages.max().unwrap_or(2) };
+    let layout = Layout {
+        look,
+        ids,
+        width,
+        number: shown.to_string().len(),
+        message_width: messages.max().unwrap_or(2),
+    };
     let mut n = 0;
     for (at, session) in results.sessions.iter().enumerate() {
         if at > 0 {
@@ -71,7 +76,7 @@ struct Layout<'l> {
     /// The width of the numbers of hits.
     number: usize,
     /// The width of the numbers of messages, with their `#`.
-    message: usize,
+    message_width: usize,
 }
 
 impl Layout<'_> {
@@ -120,7 +125,7 @@ impl Layout<'_> {
         let message = hit.message.map_or_else(String::new, |n| format!("#{}", n.get()));
         let (label, style) = source_label(hit.source);
         let end = self.end_of_line(hit, session);
-        let used = self.number + 1 + self.message + 1 + SOURCE_WIDTH + 1;
+        let used = self.number + 1 + self.message_width + 1 + SOURCE_WIDTH + 1;
         let room = self.width.saturating_sub(used);
         let fits = room >= MIN_SNIPPET + 2 + end.width();
         let room = if fits && !end.is_empty() { room - 2 - end.width() } else { room };
@@ -136,7 +141,7 @@ impl Layout<'_> {
         format!(
             "{} {} {} {text}{end}",
             look.paint(Style::Dim, pad_left(&n.to_string(), self.number)),
-            look.paint(Style::Id, pad(&message, self.message)),
+            look.paint(Style::Id, pad(&message, self.message_width)),
             look.paint(style, pad(label, SOURCE_WIDTH)),
         )
     }

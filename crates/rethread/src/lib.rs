@@ -184,9 +184,8 @@ pub use rethread_edit::{
 };
 #[doc(inline)]
 pub use rethread_index::{
-    FieldValue, Filters, Index, IndexError, IndexStatus, Level as IndexLevel, MessagePlaces, Query,
-    QueryError, QueryErrorKind, QuerySyntax, SQL_VIEWS, SqlColumn, SqlError, SqlView, SyncReport,
-    TextSources,
+    FieldValue, Filters, Index, IndexError, IndexLevel, IndexStatus, MessagePlaces, Query, QueryError,
+    QueryErrorKind, QuerySyntax, SQL_VIEWS, SqlColumn, SqlError, SqlView, SyncReport, TextSources,
 };
 #[doc(inline)]
 pub use rethread_log::{BlockKind, Json};

@@ -188,7 +188,7 @@ pub struct Library {
     pub(crate) agents: Arc<SubagentIndex>,
     pub(crate) summaries: Arc<SummaryCache>,
     pub(crate) progress: ProgressObserver,
-    /// What is remembered of the logs, if there is a cache directory.
+    /// The cache of what is known of the logs, if there is a cache directory.
     pub(crate) index: Option<Index>,
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_index::{
-    Index, IndexError, IndexSnapshot, IndexStatus, Level, LogScanner, Query, QueryError, ScannedLog,
+    Index, IndexError, IndexLevel, IndexSnapshot, IndexStatus, LogScanner, Query, QueryError, ScannedLog,
     SearchError, SyncOptions, SyncReport, search_scanned,
 };
 use rethread_model::{LogSummary, SearchResults, Session};
@@ -130,8 +130,8 @@ impl Library {
         options: &rethread_index::SearchOptions<'_>,
         outcome: &mut SearchOutcome,
     ) -> Result<Option<SearchResults>, SearchError> {
-        let rebuilt =
-            self.with_sync_options(Level::Texts, true, false, |sync| index.rebuild(damage, files, sync))?;
+        let rebuilt = self
+            .with_sync_options(IndexLevel::Texts, true, false, |sync| index.rebuild(damage, files, sync))?;
         outcome.rebuilt = rebuilt.rebuilt;
         outcome.unreadable.clear();
         self.search_index(index, files, query, options, outcome)
@@ -146,7 +146,7 @@ impl Library {
         options: &rethread_index::SearchOptions<'_>,
         outcome: &mut SearchOutcome,
     ) -> Result<Option<SearchResults>, SearchError> {
-        match self.sync(index, files, Level::Texts, true, false) {
+        match self.sync(index, files, IndexLevel::Texts, true, false) {
             Ok(report) => {
                 outcome.unreadable = report.unreadable;
                 outcome.rebuilt = outcome.rebuilt.take().or(report.rebuilt);
@@ -167,7 +167,7 @@ impl Library {
         &self,
         index: &Index,
         files: &[SessionFile],
-        level: Level,
+        level: IndexLevel,
         is_complete: bool,
         waits: bool,
     ) -> Result<SyncReport, IndexError> {
@@ -176,7 +176,7 @@ impl Library {
 
     fn with_sync_options<T>(
         &self,
-        level: Level,
+        level: IndexLevel,
         is_complete: bool,
         waits: bool,
         run: impl FnOnce(&SyncOptions<'_>) -> T,
@@ -235,7 +235,7 @@ impl Library {
     /// ```
     pub fn update_index(&self) -> Option<Result<SyncReport, IndexError>> {
         let index = self.index.as_ref()?;
-        Some(self.sync(index, &self.store.sessions(true), Level::Texts, true, true))
+        Some(self.sync(index, &self.store.sessions(true), IndexLevel::Texts, true, true))
     }
 
     /// Describes the index, and how many logs are not completely in it.

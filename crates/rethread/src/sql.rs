@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rethread_index::{IndexError, Level, SqlError};
+use rethread_index::{IndexError, IndexLevel, SqlError};
 use rethread_model::{PriceList, Receipt, SqlRowWriter};
 
 use crate::library::Library;
@@ -56,7 +56,7 @@ impl Library {
     ) -> Result<SqlOutcome, SqlError> {
         let index = self.index.as_ref().ok_or(IndexError::Missing)?;
         let mut outcome = SqlOutcome::default();
-        match self.sync(index, &self.store.sessions(true), Level::Texts, true, false) {
+        match self.sync(index, &self.store.sessions(true), IndexLevel::Texts, true, false) {
             Ok(report) => outcome.unreadable = report.unreadable,
             Err(IndexError::Busy) => outcome.is_stale = true,
             Err(error) => return Err(error.into()),

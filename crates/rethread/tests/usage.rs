@@ -61,7 +61,7 @@ fn progress(answer: &Value) -> Value {
 
 /// Writes logs of some sessions and counts their usage: responses, input, output, cache writes, and responses that are
 /// only known from progress records.
-fn count(logs: &[(&str, &[Value])]) -> (u64, u64, u64, u64, u64) {
+fn count(logs: &[(&str, &[Value])]) -> Counts {
     let dir = tempfile::tempdir().expect("a directory");
     let project = dir.path().join("projects/-home-ada-kettle");
     fs::create_dir_all(&project).expect("created");
@@ -83,6 +83,9 @@ fn report_of(library: &Library, grouping: UsageGrouping) -> UsageReport {
 
 const LONG: &str = "msg_0123456789abcdef";
 
+/// Responses, input, output, cache writes, and responses that are only known from progress records.
+type Counts = (u64, u64, u64, u64, u64);
+
 #[test]
 fn each_response_counts_once() {
     let with = |changes| row(LONG, changes);
@@ -96,7 +99,7 @@ fn each_response_counts_once() {
         merge(&mut row, json!({"requestId": null}));
         row
     };
-    let cases: &[(&str, Vec<Value>, (u64, u64, u64, u64, u64))] = &[
+    let cases: &[(&str, Vec<Value>, Counts)] = &[
         (
             "growing chunks",
             vec![output(LONG, 1), output(LONG, 5), finished(output(LONG, 30))],

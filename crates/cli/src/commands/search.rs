@@ -32,7 +32,7 @@ use crate::{CommandOutcome, time_arg};
 /// messages are found, too.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArgs {
-    /// What to search for
+    /// Words, "phrases", prefix*, -word, field:value
     #[arg(value_name = "QUERY")]
     query: Vec<String>,
 

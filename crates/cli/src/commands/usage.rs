@@ -101,7 +101,7 @@ enum UsageAction {
     Prices,
 }
 
-/// What usage is grouped by.
+/// The property by which usage is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum GroupingArg {
     /// By day

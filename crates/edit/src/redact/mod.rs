@@ -40,7 +40,7 @@ const MARK: &str = "[REDACTED:";
 
 /// A range of a text to replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hit {
+pub(crate) struct RuleHit {
     pub range: Range<usize>,
     /// The rule that found it.
     pub rule: Cow<'static, str>,
@@ -69,7 +69,7 @@ pub struct FoundSecret {
 pub struct RedactionCounts(pub BTreeMap<String, u64>);
 
 impl RedactionCounts {
-    fn count(&mut self, hits: &[Hit]) {
+    fn count(&mut self, hits: &[RuleHit]) {
         for hit in hits.iter().filter(|hit| !hit.continued) {
             *self.0.entry(hit.rule.clone().into_owned()).or_default() += 1;
         }
@@ -321,8 +321,8 @@ impl Redaction {
     }
 
     /// Returns the hits in each string of a group; a hit that spans several strings is in each of them.
-    fn hits_in(&self, texts: &TextGroup<'_>) -> Vec<Vec<Hit>> {
-        let mut all: Vec<Vec<Hit>> = texts.texts.iter().map(|text| self.find(texts.name, text)).collect();
+    fn hits_in(&self, texts: &TextGroup<'_>) -> Vec<Vec<RuleHit>> {
+        let mut all: Vec<Vec<RuleHit>> = texts.texts.iter().map(|text| self.find(texts.name, text)).collect();
         if !may_span(texts) {
             return all;
         }
@@ -333,7 +333,7 @@ impl Redaction {
                 let from = hit.range.start.max(start);
                 let to = hit.range.end.min(start + text.len());
                 if from < to {
-                    hits.push(Hit { range: from - start..to - start, continued, ..hit.clone() });
+                    hits.push(RuleHit { range: from - start..to - start, continued, ..hit.clone() });
                     continued = true;
                 }
                 start += text.len() + 1;
@@ -343,7 +343,7 @@ impl Redaction {
     }
 
     /// Returns the hits of recognised values in each string of a group.
-    fn known_in(&self, texts: &TextGroup<'_>) -> Vec<Vec<Hit>> {
+    fn known_in(&self, texts: &TextGroup<'_>) -> Vec<Vec<RuleHit>> {
         let hits = texts.texts.iter().map(|text| {
             let mut hits = Vec::new();
             self.find_known(text, &mut hits);
@@ -353,7 +353,7 @@ impl Redaction {
         hits.collect()
     }
 
-    fn find_known(&self, text: &str, hits: &mut Vec<Hit>) {
+    fn find_known(&self, text: &str, hits: &mut Vec<RuleHit>) {
         let Some(known) = &self.known else { return };
         hits.extend(known.finder.find_iter(text).map(|found| {
             let (rank, rule) = known.rules[found.pattern().as_usize()].clone();
@@ -374,7 +374,7 @@ impl Redaction {
     }
 
     /// Finds the ranges to replace in a text, in order.
-    fn find(&self, name: &[u8], text: &str) -> Vec<Hit> {
+    fn find(&self, name: &[u8], text: &str) -> Vec<RuleHit> {
         let mut hits = self.secrets_in(name, text);
         if is_id(name) {
             // Ids must stay consistent across entries, and they are not secrets.
@@ -393,7 +393,7 @@ impl Redaction {
         self.options.allow.iter().any(|allow| allow.is_match(value.as_bytes()))
     }
 
-    fn secrets_in(&self, name: &[u8], text: &str) -> Vec<Hit> {
+    fn secrets_in(&self, name: &[u8], text: &str) -> Vec<RuleHit> {
         let mut hits = Vec::new();
         if self.options.secrets && text.len() >= 6 {
             secret_search().find(text, &mut hits);
@@ -477,9 +477,9 @@ fn is_structure(name: &[u8]) -> bool {
     )
 }
 
-fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> Hit {
+fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> RuleHit {
     let replacement = format!("{MARK}{rule}]");
-    Hit { range, rule, replacement, rank, continued: false }
+    RuleHit { range, rule, replacement, rank, continued: false }
 }
 
 /// Extends a range to character boundaries.
@@ -488,12 +488,12 @@ fn char_aligned(text: &str, range: Range<usize>) -> Range<usize> {
 }
 
 /// Merges overlapping hits under the rule with the best rank.
-fn merge_overlapping(mut hits: Vec<Hit>) -> Vec<Hit> {
+fn merge_overlapping(mut hits: Vec<RuleHit>) -> Vec<RuleHit> {
     if hits.len() < 2 {
         return hits;
     }
     hits.sort_by_key(|hit| (hit.range.start, hit.rank));
-    let mut out: Vec<Hit> = Vec::with_capacity(hits.len());
+    let mut out: Vec<RuleHit> = Vec::with_capacity(hits.len());
     for hit in hits {
         match out.last_mut() {
             Some(last) if hit.range.start < last.range.end => {
@@ -510,7 +510,7 @@ fn merge_overlapping(mut hits: Vec<Hit>) -> Vec<Hit> {
 }
 
 /// Returns a text with its hits replaced.
-fn replaced(text: &str, hits: &[Hit]) -> String {
+fn replaced(text: &str, hits: &[RuleHit]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for hit in hits {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::{Hit, char_aligned};
+use super::{RuleHit, char_aligned};
 
 /// The names that were seen.
 #[derive(Debug, Default)]
@@ -132,7 +132,7 @@ impl People {
         self.finder = finder.map(|finder| (finder, replacements));
     }
 
-    pub(super) fn find(&self, text: &str) -> Vec<Hit> {
+    pub(super) fn find(&self, text: &str) -> Vec<RuleHit> {
         let mut hits = Vec::new();
         if memchr::memchr(b'@', text.as_bytes()).is_some() {
             for found in email_regex().find_iter(text.as_bytes()) {
@@ -140,7 +140,7 @@ impl People {
                 let address = &text[range.clone()];
                 if is_personal_email(address) {
                     let replacement = placeholder("mail", address) + "@example.com";
-                    hits.push(Hit {
+                    hits.push(RuleHit {
                         range,
                         rule: Cow::Borrowed("mail"),
                         replacement,
@@ -161,7 +161,7 @@ impl People {
             if rule == "home" && !is_in_home_path(&text[..found.start()]) {
                 continue;
             }
-            hits.push(Hit {
+            hits.push(RuleHit {
                 range: found.range(),
                 rule: Cow::Borrowed(kind_of(rule)),
                 replacement,

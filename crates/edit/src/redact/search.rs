@@ -14,7 +14,7 @@ use super::named::{self, SERVICES, SecretKind, WORDS};
 use super::rules::{CharClass, PATTERNS, PatternRule, TOKENS, TokenRule};
 use super::value::{SecretName, entropy, is_data, is_rule_value, is_scrambled, is_secret, without_marks};
 use super::words::WordFinder;
-use super::{Hit, char_aligned, decode, hit, is_id, kubernetes, url};
+use super::{RuleHit, char_aligned, decode, hit, is_id, kubernetes, url};
 
 /// Rules with a lower rank recognise a secret without a name or context.
 pub(super) const FIRST_CAREFUL_RANK: usize = 10_000;
@@ -141,7 +141,7 @@ impl SecretSearch {
     }
 
     /// Finds secrets in a text in any encoding; hits may overlap.
-    pub(super) fn find(&self, text: &str, hits: &mut Vec<Hit>) {
+    pub(super) fn find(&self, text: &str, hits: &mut Vec<RuleHit>) {
         if !is_data(text) {
             self.find_decoded(text, MAX_DEPTH, hits);
         }
@@ -149,7 +149,7 @@ impl SecretSearch {
     }
 
     /// Finds secrets in a text and in its decoded forms.
-    fn find_decoded(&self, text: &str, depth: usize, hits: &mut Vec<Hit>) {
+    fn find_decoded(&self, text: &str, depth: usize, hits: &mut Vec<RuleHit>) {
         self.find_plain(text, hits);
         key_arrays(text, hits);
         let mut inner = Vec::new();
@@ -182,18 +182,18 @@ impl SecretSearch {
     }
 
     /// Finds secrets in base64; the whole run is replaced then.
-    fn find_base64(&self, text: &str, hits: &mut Vec<Hit>) {
+    fn find_base64(&self, text: &str, hits: &mut Vec<RuleHit>) {
         let mut inner = Vec::new();
         decode::each_base64(text, |place, decoded| {
             self.find_decoded(decoded, 1, &mut inner);
             if let Some(best) = inner.drain(..).min_by_key(|hit| hit.rank) {
-                hits.push(Hit { range: place, ..best });
+                hits.push(RuleHit { range: place, ..best });
             }
         });
     }
 
     /// Finds secrets in a text without decoding it.
-    fn find_plain(&self, text: &str, hits: &mut Vec<Hit>) {
+    fn find_plain(&self, text: &str, hits: &mut Vec<RuleHit>) {
         let bytes = text.as_bytes();
         let mut named = named::NameProgress::default();
         let mut runs = ClassRuns::default();
@@ -246,7 +246,7 @@ impl SecretSearch {
         text: &str,
         word: &Range<usize>,
         window: usize,
-        hits: &mut Vec<Hit>,
+        hits: &mut Vec<RuleHit>,
     ) -> Option<usize> {
         let n = usize::from(n);
         let rule = &PATTERNS[n];
@@ -339,18 +339,18 @@ impl ClassRuns {
 
 /// Maps hits in a decoded text back to its source, which starts at `offset`, and moves them to `hits`.
 fn move_hits(
-    decoded: &mut Vec<Hit>,
-    hits: &mut Vec<Hit>,
+    decoded: &mut Vec<RuleHit>,
+    hits: &mut Vec<RuleHit>,
     source: impl Fn(Range<usize>) -> Range<usize>,
     offset: usize,
 ) {
     hits.extend(decoded.drain(..).map(|hit| {
         let range = source(hit.range.clone());
-        Hit { range: offset + range.start..offset + range.end, ..hit }
+        RuleHit { range: offset + range.start..offset + range.end, ..hit }
     }));
 }
 
-fn careful_hit(range: Range<usize>, kind: SecretKind) -> Hit {
+fn careful_hit(range: Range<usize>, kind: SecretKind) -> RuleHit {
     hit(range, FIRST_CAREFUL_RANK + 1000 + kind as usize, kind.rule().into())
 }
 
@@ -408,7 +408,7 @@ fn is_common(name: &[u8]) -> bool {
 }
 
 /// Returns the secret in the value of a named field, if all of the value is one.
-pub(super) fn named_secret(name: &[u8], text: &str) -> Option<Hit> {
+pub(super) fn named_secret(name: &[u8], text: &str) -> Option<RuleHit> {
     if !may_name_secret(name) {
         return None;
     }
@@ -480,7 +480,7 @@ fn is_url_password(value: &str) -> bool {
 }
 
 /// Finds keys written as arrays of their 64 bytes.
-fn key_arrays(text: &str, hits: &mut Vec<Hit>) {
+fn key_arrays(text: &str, hits: &mut Vec<RuleHit>) {
     const STEP: usize = 120;
     let bytes = text.as_bytes();
     let part = |b: u8| b.is_ascii_digit() || matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t');

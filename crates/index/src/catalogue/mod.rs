@@ -11,17 +11,21 @@ use std::time::Duration;
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
 pub(crate) use read::decode_summary;
-pub(crate) use rows::{CallResult, CallRow, FileRow, FindingRow, LogRows, MessageRow, ReadPosition};
+pub(crate) use rows::{
+    CallRow, FileRow, LogRows, ReadPosition, StoredCallResult, StoredFinding, StoredMessage,
+};
 use rusqlite::{Connection, OpenFlags};
+
+type Result<T> = std::result::Result<T, IndexError>;
 
 /// The number of a log in the index. It is never used again, not even for the same file after it was rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LogId(pub(crate) i64);
 
-/// How much the catalogue knows of a log. Each level includes those before it.
+/// The amount that the catalogue knows of a log. Each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Level {
+pub enum IndexLevel {
     /// Its summary, and the state from which reading continues.
     Summary,
     /// Its messages, calls and files as rows, and its texts. A log that has grown loses this level until these are read,
@@ -29,7 +33,7 @@ pub enum Level {
     Texts,
 }
 
-impl Level {
+impl IndexLevel {
     fn from_number(number: i64) -> Option<Self> {
         match number {
             1 => Some(Self::Summary),
@@ -55,7 +59,7 @@ pub(crate) struct LogRow {
     pub(crate) session: String,
     pub(crate) is_subagent: bool,
     /// `None` if nothing is known yet.
-    pub(crate) level: Option<Level>,
+    pub(crate) level: Option<IndexLevel>,
     /// The end of the last whole line that was read, at which the state was stored.
     pub(crate) position: u64,
     /// The offset after the last entry that was read.
@@ -88,7 +92,7 @@ impl Catalogue {
     }
 
     /// Opens the catalogue in a directory for reading; `None` if there is none of this version.
-    pub(crate) fn open(dir: &Path) -> Result<Option<Self>, IndexError> {
+    pub(crate) fn open(dir: &Path) -> Result<Option<Self>> {
         if !Self::exists_in(dir) {
             return Ok(None);
         }
@@ -104,7 +108,7 @@ impl Catalogue {
     }
 
     /// Opens the catalogue in a directory for writing, and creates it if there is none. The directory must be locked.
-    pub(crate) fn open_to_write(dir: &Path) -> Result<Option<Self>, IndexError> {
+    pub(crate) fn open_to_write(dir: &Path) -> Result<Option<Self>> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -130,7 +134,7 @@ impl Catalogue {
     }
 
     /// Returns whether the file is a catalogue of this version.
-    fn is_current(&self) -> Result<bool, IndexError> {
+    fn is_current(&self) -> Result<bool> {
         let pragma = |name: &str| self.db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
         Ok(pragma("application_id")? == schema::APPLICATION_ID && pragma("user_version")? == schema::FORMAT)
     }

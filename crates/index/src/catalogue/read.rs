@@ -6,15 +6,13 @@ use rethread_model::{LogSummary, MessagePlace};
 use rusqlite::{OptionalExtension, Row};
 use rustc_hash::FxHashMap;
 
-use super::{Catalogue, Level, LogId, LogRow, path_from_blob, path_to_blob};
+use super::{Catalogue, IndexLevel, LogId, LogRow, Result, path_from_blob, path_to_blob};
 use crate::checksum::without_checksum;
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
 use crate::search::is_file_meant;
 use crate::text_files::TextFile;
 use crate::texts::TextCommit;
-
-type Result<T> = std::result::Result<T, IndexError>;
 
 const LOG_COLUMNS: &str =
     "id, path, session, is_subagent, level, position, entries_end, text_end, pending, deleted,
@@ -141,12 +139,12 @@ impl Catalogue {
     }
 
     /// Returns the tool whose result is a message, if there is one such tool.
-    pub(crate) fn tool_of_result(&self, log: LogId, message: u32) -> Result<Option<String>> {
+    pub(crate) fn tool_of_result(&self, log: LogId, message_n: u32) -> Result<Option<String>> {
         let mut select = self.db.prepare_cached(
             "SELECT DISTINCT names.name FROM call_rows JOIN names ON names.id = call_rows.tool
             WHERE call_rows.log = ? AND call_rows.result_message = ? LIMIT 2",
         )?;
-        let tools = select.query_map([log.0, message.into()], |row| row.get(0))?;
+        let tools = select.query_map([log.0, message_n.into()], |row| row.get(0))?;
         let tools = tools.collect::<rusqlite::Result<Vec<String>>>()?;
         Ok(<[String; 1]>::try_from(tools).ok().map(|[tool]| tool))
     }
@@ -203,7 +201,7 @@ fn read_log(row: &Row<'_>) -> rusqlite::Result<LogRow> {
         path: path_from_blob(row.get(1)?),
         session: row.get(2)?,
         is_subagent: row.get(3)?,
-        level: Level::from_number(row.get(4)?),
+        level: IndexLevel::from_number(row.get(4)?),
         position: number(5)?,
         entries_end: number(6)?,
         text_end: number(7)?,

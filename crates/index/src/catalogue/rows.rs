@@ -1,6 +1,6 @@
 //! Rows about the content of a log, as they are written.
 
-use super::Level;
+use super::IndexLevel;
 use crate::fingerprint::Fingerprint;
 use rethread_model::{MessageKey, MessageKind, MessagePlace};
 
@@ -8,23 +8,23 @@ use rethread_model::{MessageKey, MessageKind, MessagePlace};
 #[derive(Debug, Default)]
 pub(crate) struct LogRows {
     /// New messages.
-    pub(crate) messages: Vec<MessageRow>,
+    pub(crate) messages: Vec<StoredMessage>,
     /// The places of all messages, in their order.
     pub(crate) places: Vec<MessagePlace>,
     /// New calls.
     pub(crate) calls: Vec<CallRow>,
     /// New results of calls, by the number of the call.
-    pub(crate) results: Vec<(u32, CallResult)>,
+    pub(crate) results: Vec<(u32, StoredCallResult)>,
     /// Files that new calls name.
     pub(crate) files: Vec<FileRow>,
     /// All findings.
-    pub(crate) findings: Vec<FindingRow>,
+    pub(crate) findings: Vec<StoredFinding>,
 }
 
-/// How far a log was read.
+/// The position up to which a log was read.
 #[derive(Debug)]
 pub(crate) struct ReadPosition {
-    pub(crate) level: Level,
+    pub(crate) level: IndexLevel,
     /// The end of the last whole line.
     pub(crate) position: u64,
     /// The offset after the last entry.
@@ -36,7 +36,7 @@ pub(crate) struct ReadPosition {
 
 /// A message.
 #[derive(Debug, Clone)]
-pub(crate) struct MessageRow {
+pub(crate) struct StoredMessage {
     pub(crate) n: u32,
     pub(crate) key: MessageKey,
     pub(crate) line: u32,
@@ -50,7 +50,7 @@ pub(crate) struct MessageRow {
 #[derive(Debug, Clone)]
 pub(crate) struct CallRow {
     pub(crate) n: u32,
-    pub(crate) message: u32,
+    pub(crate) message_n: u32,
     pub(crate) line: u32,
     pub(crate) time: Option<i64>,
     /// The number of the tool's name.
@@ -60,8 +60,8 @@ pub(crate) struct CallRow {
 
 /// The first result of a tool call.
 #[derive(Debug, Clone)]
-pub(crate) struct CallResult {
-    pub(crate) message: u32,
+pub(crate) struct StoredCallResult {
+    pub(crate) message_n: u32,
     pub(crate) time: Option<i64>,
     pub(crate) bytes: u64,
     pub(crate) is_error: bool,
@@ -71,7 +71,7 @@ pub(crate) struct CallResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileRow {
     /// The number of the call.
-    pub(crate) call: u32,
+    pub(crate) call_n: u32,
     pub(crate) path: String,
     /// `read`, `edit` or `write`.
     pub(crate) action: &'static str,
@@ -79,7 +79,7 @@ pub(crate) struct FileRow {
 
 /// A finding of a check.
 #[derive(Debug, Clone)]
-pub(crate) struct FindingRow {
+pub(crate) struct StoredFinding {
     pub(crate) line: Option<u32>,
     pub(crate) kind: &'static str,
     pub(crate) severity: &'static str,

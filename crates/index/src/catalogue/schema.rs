@@ -7,7 +7,7 @@ pub(super) const APPLICATION_ID: i32 = 0x7274_6864;
 /// what a summary says of the same log change; an index of another version is rebuilt.
 pub(super) const FORMAT: i32 = 3;
 
-/// What only the program reads.
+/// The tables that only the program reads.
 const INTERNAL: &str = "
 CREATE TABLE logs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -36,7 +36,7 @@ CREATE TABLE text_files (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL, modified
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 ";
 
-/// What `sql` shows, through views.
+/// The tables that `sql` shows, through views.
 const ROWS: &str = "
 CREATE TABLE session_rows (
     log INTEGER PRIMARY KEY, title TEXT, title_source TEXT, kind TEXT, project TEXT, cwd TEXT, git_branch TEXT,

@@ -6,14 +6,12 @@ use rethread_model::{LogSummary, Severity};
 use rusqlite::params;
 
 use super::schema::TABLES_OF_LOGS;
-use super::{Catalogue, Level, LogId, LogRows, ReadPosition, path_to_blob};
+use super::{Catalogue, IndexLevel, LogId, LogRows, ReadPosition, Result, path_to_blob};
 use crate::checksum::{CHECKSUM, add_checksum};
 use crate::error::IndexError;
 use crate::fingerprint::Fingerprint;
 use crate::text_files::TextFile;
 use crate::texts::TextCommit;
-
-type Result<T> = std::result::Result<T, IndexError>;
 
 impl Catalogue {
     /// Begins a transaction.
@@ -52,7 +50,7 @@ impl Catalogue {
             WHERE id = ?",
         )?;
         update.execute(params![
-            Level::number(Some(read.level)),
+            IndexLevel::number(Some(read.level)),
             read.position.cast_signed(),
             read.entries_end.cast_signed(),
             read.text_end.cast_signed(),
@@ -224,7 +222,7 @@ impl Catalogue {
                 ON CONFLICT DO UPDATE SET message = excluded.message, line = excluded.line, time = excluded.time,
                     tool = excluded.tool, file = excluded.file",
             )?;
-            insert.execute(params![log.0, row.n, row.message, row.line, row.time, row.tool, row.file])?;
+            insert.execute(params![log.0, row.n, row.message_n, row.line, row.time, row.tool, row.file])?;
         }
         let mut update = self.db.prepare_cached(
             "UPDATE call_rows SET result_message = ?, result_time = ?, result_bytes = ?, is_error = ?
@@ -232,13 +230,13 @@ impl Catalogue {
         )?;
         for (call, row) in &rows.results {
             let bytes = row.bytes.cast_signed();
-            update.execute(params![row.message, row.time, bytes, row.is_error, log.0, call])?;
+            update.execute(params![row.message_n, row.time, bytes, row.is_error, log.0, call])?;
         }
         let mut insert = self.db.prepare_cached(
             "INSERT OR REPLACE INTO file_rows (log, call, path, action) VALUES (?, ?, ?, ?)",
         )?;
         for row in &rows.files {
-            insert.execute(params![log.0, row.call, row.path, row.action])?;
+            insert.execute(params![log.0, row.call_n, row.path, row.action])?;
         }
         Ok(())
     }

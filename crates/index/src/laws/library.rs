@@ -12,7 +12,7 @@ use rethread_store::{SessionFile, Store};
 use rethread_testkit::LogBuilder;
 use serde_json::json;
 
-use crate::catalogue::Level;
+use crate::catalogue::IndexLevel;
 use crate::error::IndexError;
 use crate::index::Index;
 use crate::sync::{SyncOptions, SyncReport};
@@ -93,7 +93,7 @@ impl Library {
         Store::new(vec![self.root.path().to_owned()]).sessions(true)
     }
 
-    pub(super) fn sync(&self, files: &[SessionFile], level: Level) -> Result<SyncReport, IndexError> {
+    pub(super) fn sync(&self, files: &[SessionFile], level: IndexLevel) -> Result<SyncReport, IndexError> {
         let options =
             SyncOptions { level, is_complete: true, waits: true, describe: &describe, progress: &|_| {} };
         self.index.sync(files, &options)

@@ -10,7 +10,7 @@ use rethread_testkit::named_test_cases;
 
 use library::{Append, Library};
 
-use crate::catalogue::Level;
+use crate::catalogue::IndexLevel;
 use crate::fail_point::Boundary;
 use crate::fail_point::test::stop_at;
 
@@ -43,7 +43,7 @@ enum Operation {
     Touch(Choice),
     /// Brings the index up to date. The process can be killed while it does, and logs can change after they were listed.
     Sync {
-        level: Level,
+        level: IndexLevel,
         killed_at: Option<Boundary>,
         changed: Option<(Choice, Append)>,
     },
@@ -67,7 +67,7 @@ fn append() -> impl Strategy<Value = Append> {
 fn operation() -> impl Strategy<Value = Operation> {
     let choice = any::<Choice>;
     let boundary = prop::sample::select(&Boundary::ALL[..]);
-    let level = prop_oneof![1 => Just(Level::Summary), 5 => Just(Level::Texts)];
+    let level = prop_oneof![1 => Just(IndexLevel::Summary), 5 => Just(IndexLevel::Texts)];
     let changed = prop::option::weighted(0.2, (choice(), append()));
     prop_oneof![
         2 => any::<bool>().prop_map(|is_subagent| Operation::Create { is_subagent }),
@@ -138,13 +138,13 @@ proptest! {
                 prop_assert_eq!(difference(&found, &scanned), "");
             }
         }
-        library.sync(&library.files(), Level::Texts).expect("synchronised");
+        library.sync(&library.files(), IndexLevel::Texts).expect("synchronised");
         prop_assert!(state::is_current(&library));
         let (rows, found) = (state::rows(&library), state::found(&library, usize::MAX));
         let scanned = state::found_without_index(&library, usize::MAX);
         prop_assert_eq!(difference(&found, &scanned), "");
         library.forget_index();
-        library.sync(&library.files(), Level::Texts).expect("synchronised");
+        library.sync(&library.files(), IndexLevel::Texts).expect("synchronised");
         prop_assert_eq!(difference(&rows, &state::rows(&library)), "");
         prop_assert_eq!(difference(&found, &state::found(&library, usize::MAX)), "");
     }

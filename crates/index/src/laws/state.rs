@@ -4,7 +4,7 @@ use rethread_model::{SearchResults, Time};
 use rethread_store::SessionFile;
 
 use super::library::{Library, describe};
-use crate::catalogue::Level;
+use crate::catalogue::IndexLevel;
 use crate::query::{Query, QuerySyntax};
 use crate::search::{LogScanner, ScannedLog, SearchError, SearchOptions, search_scanned};
 
@@ -64,7 +64,7 @@ pub(super) fn rows(library: &Library) -> Vec<String> {
 /// Returns whether nothing of the library is missing in the index.
 pub(super) fn is_current(library: &Library) -> bool {
     let files = library.files();
-    let is_read = library.sync(&files, Level::Texts).expect("synchronised").logs_read > 0;
+    let is_read = library.sync(&files, IndexLevel::Texts).expect("synchronised").logs_read > 0;
     !is_read && library.index.snapshot().expect("readable").expect("an index").compare(&files).is_empty()
 }
 

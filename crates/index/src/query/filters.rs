@@ -24,7 +24,7 @@ impl From<&str> for FieldValue {
 pub struct Filters {
     /// The kinds of text that are searched.
     pub sources: TextSources,
-    /// Where the messages are in the tree.
+    /// The places of the messages in the tree.
     pub places: MessagePlaces,
     /// Calls of these tools and their results.
     pub tools: Vec<FieldValue>,

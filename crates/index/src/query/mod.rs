@@ -18,7 +18,7 @@ pub use parse::{QueryError, QueryErrorKind, QuerySyntax};
 /// A parsed query.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
-    /// What texts are compared with.
+    /// The conditions on texts.
     pub(crate) clauses: Vec<Clause>,
     /// Alternatives, as positions in `clauses`. A message must match one of each group.
     pub(crate) groups: Vec<Vec<usize>>,
@@ -30,7 +30,7 @@ pub struct Query {
     pub(crate) ignores_case: bool,
     /// The number of words beyond the limit, which are not searched.
     pub ignored_words: usize,
-    /// What messages are considered.
+    /// The messages to consider.
     pub filters: Filters,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct MatchMasks {
 pub(super) struct Candidate {
     pub(super) log: LogNo,
     /// The number of the message; 0 for a title.
-    pub(super) message: u32,
+    pub(super) message_n: u32,
     pub(super) key: MessageKey,
     pub(super) masks: MatchMasks,
     pub(super) score: f32,
@@ -38,7 +38,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub(super) fn is_same_message(&self, other: &Self) -> bool {
-        (self.log, self.message) == (other.log, other.message)
+        (self.log, self.message_n) == (other.log, other.message_n)
     }
 
     /// Returns whether it matches the whole query.
@@ -71,7 +71,7 @@ impl Candidate {
 
 /// Joins the blocks of each message, wherever they were found.
 pub(super) fn join_messages(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
-    candidates.sort_by_key(|candidate| (candidate.log, candidate.message));
+    candidates.sort_by_key(|candidate| (candidate.log, candidate.message_n));
     let mut joined: Vec<Candidate> = Vec::with_capacity(candidates.len());
     for candidate in candidates {
         match joined.last_mut() {

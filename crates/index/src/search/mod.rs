@@ -28,7 +28,7 @@ pub struct SearchOptions<'s> {
     pub snippet_chars: usize,
     /// Decides whether a project is meant by a name.
     pub is_project: &'s IsProject<'s>,
-    /// What was typed, to point at errors.
+    /// The query as it was typed, to point at errors.
     pub typed: &'s str,
 }
 

@@ -16,7 +16,7 @@ impl OtherPlaces {
     }
 
     /// Returns the place of a message.
-    pub(super) fn place_of(&self, log: LogId, message: u32) -> MessagePlace {
-        self.0.get(&(log, message)).copied().unwrap_or(MessagePlace::Active)
+    pub(super) fn place_of(&self, log: LogId, message_n: u32) -> MessagePlace {
+        self.0.get(&(log, message_n)).copied().unwrap_or(MessagePlace::Active)
     }
 }

@@ -22,7 +22,7 @@ use super::snippet::make_snippet;
 use super::{SearchError, SearchOptions};
 use crate::catalogue::{Catalogue, LogId, LogRow};
 use crate::error::IndexError;
-use crate::matcher::Matcher;
+use crate::matcher::QueryMatcher;
 use crate::query::Query;
 use crate::snapshot::IndexSnapshot;
 
@@ -70,7 +70,7 @@ pub(super) fn search(
     let (hits, copies) = logs.fold_copies(hits)?;
     let sessions = group_by_log(hits, spread);
     let ranked = logs.rank(sessions, options)?;
-    Presenter { query, options, logs: &logs, matcher: Matcher::new(query) }.present(ranked, &copies)
+    Presenter { query, options, logs: &logs, matcher: QueryMatcher::new(query) }.present(ranked, &copies)
 }
 
 /// Searches the index, apart from logs that were scanned as a whole.
@@ -134,11 +134,11 @@ fn spread_hits(messages: &[Candidate], query: &Query) -> Vec<RankedHit> {
             continue;
         }
         let is_near = parts.iter().enumerate().any(|(at, first)| {
-            let near = parts[at..].iter().take_while(|other| other.message - first.message <= NEAR);
+            let near = parts[at..].iter().take_while(|other| other.message_n - first.message_n <= NEAR);
             near.fold(0, |all, candidate| all | candidate.masks.groups) == query.all_groups()
         });
         let rank = |candidate: &&&Candidate| {
-            (candidate.masks.groups.count_ones(), Reverse(candidate.source), Reverse(candidate.message))
+            (candidate.masks.groups.count_ones(), Reverse(candidate.source), Reverse(candidate.message_n))
         };
         let quality = if is_near { MatchQuality::Near } else { MatchQuality::Session };
         let best = parts.iter().filter(|candidate| candidate.masks.groups != 0).max_by_key(rank);
@@ -209,19 +209,19 @@ impl Logs<'_> {
 
     fn place_in(&self, places: &OtherPlaces, found: &Candidate) -> MessagePlace {
         match (self.scanned(found.log), self.id(found.log)) {
-            (Some(log), _) => log.place_and_line(found.message).0,
-            (None, Some(id)) => places.place_of(id, found.message),
+            (Some(log), _) => log.place_and_line(found.message_n).0,
+            (None, Some(id)) => places.place_of(id, found.message_n),
             (None, None) => MessagePlace::Active,
         }
     }
 
     /// Returns the place and the line of a message.
-    fn place_and_line(&self, log: LogNo, message: u32) -> Result<(MessagePlace, Option<u32>), IndexError> {
+    fn place_and_line(&self, log: LogNo, message_n: u32) -> Result<(MessagePlace, Option<u32>), IndexError> {
         if let Some(scanned) = self.scanned(log) {
-            return Ok(scanned.place_and_line(message));
+            return Ok(scanned.place_and_line(message_n));
         }
         let found = match (&self.catalogue, self.id(log)) {
-            (Some(catalogue), Some(id)) => catalogue.place_and_line(id, message)?,
+            (Some(catalogue), Some(id)) => catalogue.place_and_line(id, message_n)?,
             _ => None,
         };
         Ok(found.map_or((MessagePlace::Active, None), |(place, line)| (place, Some(line))))
@@ -233,7 +233,7 @@ impl Logs<'_> {
         first.reserve(hits.len());
         let mut groups: FxHashMap<MessageKey, Vec<usize>> = FxHashMap::default();
         for (at, hit) in hits.iter().enumerate() {
-            if hit.candidate.message == 0 {
+            if hit.candidate.message_n == 0 {
                 continue;
             }
             let known = *first.entry(hit.candidate.key).or_insert(at);
@@ -254,7 +254,7 @@ impl Logs<'_> {
                 let found = &hits[at].candidate;
                 let time = created.get(&found.log).copied().unwrap_or(i64::MAX);
                 let place = self.place_in(&places, found);
-                (place != MessagePlace::Active, time, self.path(found.log).to_owned(), found.message)
+                (place != MessagePlace::Active, time, self.path(found.log).to_owned(), found.message_n)
             };
             let Some(&kept) = group.iter().min_by_key(rank) else { continue };
             for &at in group {
@@ -327,7 +327,7 @@ impl Logs<'_> {
                 true => ranked.total_spread += 1,
                 false => {
                     ranked.total_sessions += 1;
-                    let messages = session.hits.iter().filter(|hit| hit.candidate.message > 0).count();
+                    let messages = session.hits.iter().filter(|hit| hit.candidate.message_n > 0).count();
                     ranked.total_messages += messages as u64;
                 }
             }
@@ -348,12 +348,12 @@ impl Logs<'_> {
         for session in sessions {
             let mut placed = Vec::new();
             for hit in session.hits.iter().take(max_hits.saturating_mul(4).max(100)) {
-                let (place, line) = self.place_and_line(session.log, hit.candidate.message)?;
+                let (place, line) = self.place_and_line(session.log, hit.candidate.message_n)?;
                 placed.push(PlacedHit { hit: *hit, place, line });
             }
             placed.sort_by_cached_key(|placed| placed.hit.rank(best, placed.place));
             placed.truncate(max_hits);
-            let total = session.hits.iter().filter(|hit| hit.candidate.message > 0).count() as u64;
+            let total = session.hits.iter().filter(|hit| hit.candidate.message_n > 0).count() as u64;
             let order = placed.first().map(|placed| {
                 let id = self.session(session.log).to_owned();
                 (placed.hit.rank(best, placed.place), id)
@@ -404,7 +404,7 @@ impl RankedHit {
             place,
             Reverse(self.candidate.time),
             self.candidate.log,
-            self.candidate.message,
+            self.candidate.message_n,
         )
     }
 }
@@ -414,7 +414,7 @@ struct Presenter<'p> {
     query: &'p Query,
     options: &'p SearchOptions<'p>,
     logs: &'p Logs<'p>,
-    matcher: Matcher<'p>,
+    matcher: QueryMatcher<'p>,
 }
 
 impl Presenter<'_> {
@@ -475,7 +475,7 @@ impl Presenter<'_> {
             make_snippet(&text, &matches, self.query.whole_phrase, self.options.snippet_chars)
         });
         Hit {
-            message: MessageNo::new(candidate.message),
+            message: MessageNo::new(candidate.message_n),
             key: candidate.key,
             line: placed.line,
             source: candidate.source,
@@ -500,7 +500,7 @@ impl Presenter<'_> {
             }
             TextSource::Output => {
                 let (catalogue, log) = (self.logs.catalogue.as_ref()?, self.logs.id(candidate.log)?);
-                catalogue.tool_of_result(log, candidate.message).ok()?
+                catalogue.tool_of_result(log, candidate.message_n).ok()?
             }
             _ => None,
         }
@@ -508,8 +508,8 @@ impl Presenter<'_> {
 }
 
 impl ScannedLog {
-    fn place_and_line(&self, message: u32) -> (MessagePlace, Option<u32>) {
-        let found = (message as usize).checked_sub(1).and_then(|at| self.messages.get(at));
+    fn place_and_line(&self, message_n: u32) -> (MessagePlace, Option<u32>) {
+        let found = (message_n as usize).checked_sub(1).and_then(|at| self.messages.get(at));
         found.map_or((MessagePlace::Active, None), |(place, line)| (*place, Some(*line)))
     }
 }

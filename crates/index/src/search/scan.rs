@@ -11,7 +11,7 @@ use super::is_file_meant;
 use super::prefilter::Prefilter;
 use super::scope::{accepts_log, is_any_meant, is_in_time};
 use crate::extract::millis;
-use crate::matcher::Matcher;
+use crate::matcher::QueryMatcher;
 use crate::query::Query;
 use crate::snapshot::IndexSnapshot;
 use crate::state::{LogState, ReadLog, lock_if_large, read_log};
@@ -33,7 +33,7 @@ pub struct ScannedLog {
 /// Scans logs for one query.
 pub struct LogScanner<'s> {
     query: &'s Query,
-    matcher: Matcher<'s>,
+    matcher: QueryMatcher<'s>,
     prefilter: Option<Prefilter>,
     describe: &'s Describe<'s>,
     is_project: &'s (dyn Fn(&str, &str) -> bool + Sync),
@@ -46,7 +46,13 @@ impl<'s> LogScanner<'s> {
         describe: &'s Describe<'s>,
         is_project: &'s (dyn Fn(&str, &str) -> bool + Sync),
     ) -> Self {
-        Self { query, matcher: Matcher::new(query), prefilter: Prefilter::new(query), describe, is_project }
+        Self {
+            query,
+            matcher: QueryMatcher::new(query),
+            prefilter: Prefilter::new(query),
+            describe,
+            is_project,
+        }
     }
 
     /// Scans a whole log; returns `None` if nothing in it matches.
@@ -109,7 +115,7 @@ impl<'s> LogScanner<'s> {
             scanner: self,
             session: &read.session,
             from,
-            node: facts.nodes.as_slice().partition_point(|node| facts.locations[node.entry].offset < start),
+            next: facts.nodes.as_slice().partition_point(|node| facts.locations[node.entry].offset < start),
             session_time: summary.summary.modified.map(rethread_model::Time::millis),
             found: Vec::new(),
         };
@@ -138,7 +144,7 @@ impl<'s> LogScanner<'s> {
         let (masks, score) = self.match_text(&title.text)?;
         Some(Candidate {
             log: 0,
-            message: 0,
+            message_n: 0,
             key: rethread_model::MessageKey::from_u64(0),
             masks,
             score,
@@ -190,7 +196,7 @@ struct MatchSink<'a> {
     session: &'a Session,
     from: u64,
     /// The position of the next node.
-    node: usize,
+    next: usize,
     session_time: Option<i64>,
     found: Vec<Candidate>,
 }
@@ -202,15 +208,15 @@ impl Sink for MatchSink<'_> {
         }
         let facts = &self.session.facts;
         let offset_of =
-            |node: usize| facts.nodes.as_slice().get(node).map(|node| facts.locations[node.entry].offset);
-        while offset_of(self.node).is_some_and(|offset| offset < entry.offset) {
-            self.node += 1;
+            |at: usize| facts.nodes.as_slice().get(at).map(|node| facts.locations[node.entry].offset);
+        while offset_of(self.next).is_some_and(|offset| offset < entry.offset) {
+            self.next += 1;
         }
-        let is_node = offset_of(self.node) == Some(entry.offset) && entry.offset >= self.from;
+        let is_node = offset_of(self.next) == Some(entry.offset) && entry.offset >= self.from;
         let may_match =
             || self.scanner.prefilter.as_ref().is_none_or(|prefilter| prefilter.may_match(entry.raw));
         if is_node && may_match() {
-            self.add(NodeId::from_index(self.node), entry, line);
+            self.add(NodeId::from_index(self.next), entry, line);
         }
     }
 
@@ -241,7 +247,7 @@ impl MatchSink<'_> {
             let Some((masks, score)) = matched else { continue };
             let candidate = Candidate {
                 log: 0,
-                message: texts.message.map_or(0, MessageNo::get),
+                message_n: texts.message.map_or(0, MessageNo::get),
                 key: texts.key,
                 masks,
                 score,

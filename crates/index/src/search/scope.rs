@@ -15,7 +15,7 @@ use crate::query::{FieldValue, Filters, Query, QueryError, QueryErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScannedPart {
     Nothing,
-    /// What was appended, and the title.
+    /// The part that was appended, and the title.
     Tail,
     Whole,
 }
@@ -60,7 +60,7 @@ impl<'s> Scope<'s> {
         let names = catalogue.all_names()?;
         let tools = numbers_of("tool", &filters.tools, &names, is_complete)?;
         let models = numbers_of("model", &filters.models, &names, is_complete)?;
-        let sessions = SessionFilter::new(filters, catalogue, is_complete, is_project)?;
+        let sessions = ScopeFilter::new(filters, catalogue, is_complete, is_project)?;
         let logs: Vec<ScopeLog> = catalogue
             .logs()?
             .into_iter()
@@ -172,12 +172,12 @@ fn numbers_of(
 }
 
 /// The filters that apply to whole sessions.
-struct SessionFilter {
+struct ScopeFilter {
     /// The logs that pass; `None` if there is no filter.
     logs: Option<FxHashSet<i64>>,
 }
 
-impl SessionFilter {
+impl ScopeFilter {
     fn new(
         filters: &Filters,
         catalogue: &Catalogue,

@@ -226,7 +226,7 @@ impl SegmentSearch<'_> {
             };
             let candidate = Candidate {
                 log,
-                message: u32::try_from(messages[at]).unwrap_or(u32::MAX),
+                message_n: u32::try_from(messages[at]).unwrap_or(u32::MAX),
                 key: MessageKey::from_u64(keys[at]),
                 masks,
                 score: matches.scores[doc],

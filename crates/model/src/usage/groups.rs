@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::Receipt;
 use crate::id::Time;
 
-/// What usage is grouped by.
+/// The property by which usage is grouped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UsageGrouping {
     /// The day, in a time zone.

@@ -25,13 +25,13 @@ const MAX_SHORT_ID: usize = 12;
 pub struct ResponseRecord {
     /// Its identity.
     pub key: ResponseKey,
-    /// Where it was found.
+    /// The kind of record that it was found in.
     pub source: UsageSource,
     /// The line of the row that counts.
     pub line: u32,
     /// The usage in that row.
     pub recorded: RecordedUsage,
-    /// What changes its price.
+    /// The terms that change its price.
     pub terms: BillingTerms,
     /// The time of its first row.
     pub time: Option<Time>,
@@ -51,7 +51,7 @@ pub struct ResponseRecord {
 /// The responses that a log records, each once. It is a [`Sink`], which needs only the lines that contain
 /// [`UsageRow::MARK`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "StoredLedger")]
+#[serde(from = "LedgerParts")]
 pub struct UsageLedger {
     responses: Vec<ResponseRecord>,
     names: NameCounts,
@@ -79,7 +79,7 @@ pub struct UsageLedger {
 
 /// The stored form of [`UsageLedger`].
 #[derive(Deserialize)]
-struct StoredLedger {
+struct LedgerParts {
     responses: Vec<ResponseRecord>,
     names: NameCounts,
     cwds: NameCounts,
@@ -91,9 +91,9 @@ struct StoredLedger {
     short_ids: FxHashMap<u64, Option<Time>>,
 }
 
-impl From<StoredLedger> for UsageLedger {
-    fn from(stored: StoredLedger) -> Self {
-        let StoredLedger { responses, names, cwds, sessions, last, naive, rows, synthetic, short_ids } =
+impl From<LedgerParts> for UsageLedger {
+    fn from(stored: LedgerParts) -> Self {
+        let LedgerParts { responses, names, cwds, sessions, last, naive, rows, synthetic, short_ids } =
             stored;
         // The index is made when a row is added; most ledgers are only read.
         Self {

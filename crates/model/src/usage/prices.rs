@@ -76,11 +76,11 @@ pub struct Price {
     pub input: u64,
     /// Output.
     pub output: u64,
-    /// What is written to the cache for five minutes.
+    /// Writes to the cache for five minutes.
     pub cache_write_5m: u64,
-    /// What is written to the cache for an hour.
+    /// Writes to the cache for an hour.
     pub cache_write_1h: u64,
-    /// What is read from the cache.
+    /// Reads from the cache.
     pub cache_read: u64,
     /// Other prices for long prompts.
     pub long_prompt: Option<LongPrompt>,
@@ -88,7 +88,7 @@ pub struct Price {
     pub fast_percent: Option<u32>,
     /// The price of inference in the United States, in percent; `None` if the model has none that is known.
     pub us_percent: Option<u32>,
-    /// Where the prices are from.
+    /// The origin of the prices.
     pub source: Cow<'static, str>,
     /// The day on which they were read there.
     pub checked: Option<Date>,

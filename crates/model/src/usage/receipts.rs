@@ -91,7 +91,8 @@ pub fn receipts<'l>(logs: &'l [LogUsage], prices: &PriceList) -> Vec<Receipt<'l>
             let log = &logs[log as usize];
             (log, &log.ledger.responses()[at as usize])
         };
-        let Some(mut receipt) = count(copies.iter().map(at)) else { continue };
+        let records: Vec<_> = copies.iter().map(at).collect();
+        let Some(mut receipt) = count(&records) else { continue };
         // Prices change from day to day at most.
         let day = receipt.time.map(|time| time.millis().div_euclid(86_400_000));
         let price = by_model
@@ -111,36 +112,34 @@ pub fn receipts<'l>(logs: &'l [LogUsage], prices: &PriceList) -> Vec<Receipt<'l>
 }
 
 /// Makes the receipt of one response from all of its records.
-fn count<'l>(
-    records: impl Iterator<Item = (&'l LogUsage, &'l ResponseRecord)> + Clone,
-) -> Option<Receipt<'l>> {
-    let is_answer = |(_, record): &(&LogUsage, &ResponseRecord)| record.source == UsageSource::Answer;
-    let source = if records.clone().any(|place| is_answer(&place)) {
-        UsageSource::Answer
-    } else {
-        UsageSource::Progress
-    };
-    let counting = records.clone().filter(move |(_, record)| record.source == source);
-    let (counted_log, counted) = counting.clone().max_by(|a, b| rank(*a).cmp(&rank(*b)))?;
-    let (log, record) = counting.clone().min_by(|a, b| age(*a).cmp(&age(*b)))?;
+fn count<'l>(records: &[(&'l LogUsage, &'l ResponseRecord)]) -> Option<Receipt<'l>> {
+    let is_answer = |record: &ResponseRecord| record.source == UsageSource::Answer;
+    let has_answer = records.iter().any(|(_, record)| is_answer(record));
+    let counting = || records.iter().copied().filter(|(_, record)| is_answer(record) == has_answer);
+    let (counted_log, counted) = counting().max_by(|a, b| rank(*a).cmp(&rank(*b)))?;
+    let (log, record) = counting().min_by(|a, b| age(*a).cmp(&age(*b)))?;
     Some(Receipt {
         key: record.key,
         counted_log,
         counted,
         log,
         record,
-        time: counting.clone().filter_map(|(_, record)| record.time).min(),
-        rows: records.clone().map(|(_, record)| u64::from(record.rows)).sum(),
-        copies: counting.count() as u64,
+        time: counting().filter_map(|(_, record)| record.time).min(),
+        rows: records.iter().map(|(_, record)| u64::from(record.rows)).sum(),
+        copies: counting().count() as u64,
         price: None,
     })
 }
 
+/// The order of records: the last one has the row that counts.
+type Rank<'l> = (bool, u64, [u64; 6], Reverse<(Option<Time>, &'l PathBuf, u32)>);
+
+/// The order of records: a response is billed to the first one.
+type Age<'l> = (bool, Option<Time>, bool, Option<Time>, &'l str, &'l PathBuf);
+
 /// Returns a value that is largest for the record whose row counts: complete, then the largest output. What follows only
 /// makes the choice independent of the order of the logs.
-fn rank<'l>(
-    (log, record): (&'l LogUsage, &'l ResponseRecord),
-) -> (bool, u64, [u64; 6], Reverse<(Option<Time>, &'l PathBuf, u32)>) {
+fn rank<'l>((log, record): (&'l LogUsage, &'l ResponseRecord)) -> Rank<'l> {
     let usage = record.recorded.usage;
     let rest = [
         usage.input,
@@ -154,9 +153,7 @@ fn rank<'l>(
 }
 
 /// Returns a value that is smallest for the record of the session that a response is billed to.
-fn age<'l>(
-    (log, record): (&'l LogUsage, &'l ResponseRecord),
-) -> (bool, Option<Time>, bool, Option<Time>, &'l str, &'l PathBuf) {
+fn age<'l>((log, record): (&'l LogUsage, &'l ResponseRecord)) -> Age<'l> {
     (
         record.time.is_none(),
         record.time,

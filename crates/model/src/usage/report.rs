@@ -1,5 +1,6 @@
 //! Sums of receipts.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
@@ -79,7 +80,7 @@ pub struct UsageGroup {
 /// The usage of a library, in groups.
 #[derive(Debug, Clone, Default)]
 pub struct UsageReport {
-    /// What it is grouped by.
+    /// The property by which it is grouped.
     pub grouping: UsageGrouping,
     /// The groups: in the order of time, or the most expensive first.
     pub groups: Vec<UsageGroup>,
@@ -126,7 +127,7 @@ impl UsageReport {
             report.groups.sort_by(|a, b| by_cost(&a.amount, &b.amount).then_with(|| a.key.cmp(&b.key)));
         }
         report.unpriced = unpriced.into_iter().map(|(model, sum)| (model.to_owned(), sum)).collect();
-        report.unpriced.sort_by(|a, b| b.1.usage.tokens().cmp(&a.1.usage.tokens()));
+        report.unpriced.sort_by_key(|(_, sum)| Reverse(sum.usage.tokens()));
         report
     }
 

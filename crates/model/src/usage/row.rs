@@ -17,7 +17,7 @@ pub enum UsageSource {
     Progress,
 }
 
-/// What changes the price of a response, besides its model and its tokens.
+/// The terms that change the price of a response, besides its model and its tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BillingTerms {
     /// Fast mode.
@@ -39,7 +39,7 @@ pub struct UsageRow<'a> {
     pub recorded: RecordedUsage,
     /// The usage as it is written.
     pub usage_json: Json<'a>,
-    /// What changes its price.
+    /// The terms that change its price.
     pub terms: BillingTerms,
     /// `message.id`, if there is one.
     pub message_id: Option<&'a [u8]>,
@@ -195,7 +195,10 @@ mod tests {
 
     use super::*;
 
-    struct Rows(Vec<(UsageSource, u64, bool, Option<String>, Vec<String>)>);
+    /// Source, output, whether it is final, message id, tools.
+    type Described = (UsageSource, u64, bool, Option<String>, Vec<String>);
+
+    struct Rows(Vec<Described>);
 
     impl Sink for Rows {
         fn entry(&mut self, entry: &Entry<'_>, line: &Line) {

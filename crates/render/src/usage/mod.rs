@@ -25,20 +25,20 @@ const BAR: (usize, usize) = (8, 24);
 const KEY: (usize, usize) = (10, 44);
 
 /// A column with numbers: its heading, and its text for an amount.
-struct Column {
+struct UsageColumn {
     heading: &'static str,
     text: fn(&UsageAmount) -> String,
     /// Columns with a higher rank are left out first.
     rank: u8,
 }
 
-const COLUMNS: [Column; 6] = [
-    Column { heading: "RESPONSES", text: |sum| format_amount(sum.responses), rank: 4 },
-    Column { heading: "INPUT", text: |sum| format_amount(sum.usage.input), rank: 2 },
-    Column { heading: "OUTPUT", text: |sum| format_amount(sum.usage.output), rank: 0 },
-    Column { heading: "CACHE W", text: |sum| format_amount(sum.usage.cache_write()), rank: 3 },
-    Column { heading: "CACHE R", text: |sum| format_amount(sum.usage.cache_read), rank: 1 },
-    Column { heading: "COST", text: |sum| format_cost(&sum.cost), rank: 0 },
+const COLUMNS: [UsageColumn; 6] = [
+    UsageColumn { heading: "RESPONSES", text: |sum| format_amount(sum.responses), rank: 4 },
+    UsageColumn { heading: "INPUT", text: |sum| format_amount(sum.usage.input), rank: 2 },
+    UsageColumn { heading: "OUTPUT", text: |sum| format_amount(sum.usage.output), rank: 0 },
+    UsageColumn { heading: "CACHE W", text: |sum| format_amount(sum.usage.cache_write()), rank: 3 },
+    UsageColumn { heading: "CACHE R", text: |sum| format_amount(sum.usage.cache_read), rank: 1 },
+    UsageColumn { heading: "COST", text: |sum| format_cost(&sum.cost), rank: 0 },
 ];
 
 /// Formats a cost; what is not priced is not shown as 0.
@@ -73,9 +73,9 @@ pub fn write_usage_report(
         true => (&report.groups[hidden..], &report.groups[..hidden]),
         false => report.groups.split_at(report.groups.len() - hidden),
     };
-    let mut lines: Vec<Line> = shown
+    let mut lines: Vec<UsageLine> = shown
         .iter()
-        .map(|group| Line { label: label(&group.key), amount: group.amount, style: Style::Plain })
+        .map(|group| UsageLine { label: label(&group.key), amount: group.amount, style: Style::Plain })
         .collect();
     if !rest.is_empty() {
         let mut amount = UsageAmount::default();
@@ -84,13 +84,13 @@ pub fn write_usage_report(
         }
         let which = if report.grouping.is_time() { "earlier" } else { "others" };
         let label = UsageLabel { text: format!("{} {which}", rest.len()), detail: String::new() };
-        let line = Line { label, amount, style: Style::Dim };
+        let line = UsageLine { label, amount, style: Style::Dim };
         let at = if report.grouping.is_time() { 0 } else { lines.len() };
         lines.insert(at, line);
     }
     let total = UsageLabel { text: "total".to_owned(), detail: String::new() };
-    let total = Line { label: total, amount: report.total, style: Style::Title };
-    let table = Table::new(lines.iter().chain([&total]), report.grouping, look);
+    let total = UsageLine { label: total, amount: report.total, style: Style::Title };
+    let table = UsageTable::new(&lines.iter().chain([&total]).collect::<Vec<_>>(), report.grouping, look);
     writeln!(out, "{}", table.heading())?;
     let most = lines.iter().map(|line| weight(&line.amount)).max().unwrap_or(0);
     for line in &lines {
@@ -99,47 +99,44 @@ pub fn write_usage_report(
     writeln!(out, "{}", table.line(&total, 0))
 }
 
-/// What the length of a bar stands for: the cost.
+/// Returns the amount that the length of a bar stands for: the cost.
 fn weight(amount: &UsageAmount) -> u64 {
     amount.cost.known.0
 }
 
-struct Line {
+struct UsageLine {
     label: UsageLabel,
     amount: UsageAmount,
     style: Style,
 }
 
 /// The widths of a table.
-struct Table<'l> {
+struct UsageTable<'l> {
     look: &'l DisplayOptions,
     key: usize,
     heading: String,
-    columns: Vec<(&'static Column, usize)>,
+    columns: Vec<(&'static UsageColumn, usize)>,
     bar: usize,
 }
 
-impl<'l> Table<'l> {
-    fn new<'a>(
-        lines: impl Iterator<Item = &'a Line> + Clone,
-        grouping: UsageGrouping,
-        look: &'l DisplayOptions,
-    ) -> Self {
+impl<'l> UsageTable<'l> {
+    fn new(lines: &[&UsageLine], grouping: UsageGrouping, look: &'l DisplayOptions) -> Self {
         let width = look.width.unwrap_or(PIPE_WIDTH);
         let heading = grouping.name().to_uppercase();
-        let label_width = |line: &Line| {
+        let label_width = |line: &UsageLine| {
             let label = look.sanitize_line(&line.label.text).width();
             let detail = look.sanitize_line(&line.label.detail).width();
             label + if detail > 0 { 2 + detail } else { 0 }
         };
-        let wanted = lines.clone().map(label_width).max().unwrap_or(0).max(heading.width());
-        let column_width = |column: &Column| {
-            let texts = lines.clone().map(|line| (column.text)(&line.amount).width());
+        let wanted = lines.iter().copied().map(label_width).max().unwrap_or(0).max(heading.width());
+        let column_width = |column: &UsageColumn| {
+            let texts = lines.iter().map(|line| (column.text)(&line.amount).width());
             texts.max().unwrap_or(0).max(column.heading.len())
         };
-        let mut columns: Vec<(&'static Column, usize)> =
+        let mut columns: Vec<(&'static UsageColumn, usize)> =
             COLUMNS.iter().map(|column| (column, column_width(column))).collect();
-        let used = |columns: &[(&Column, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();
+        let used =
+            |columns: &[(&UsageColumn, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();
         let least_key = wanted.min(KEY.0 + 8);
         while used(&columns) + least_key > width
             && let Some(rank) = columns.iter().map(|(column, _)| column.rank).max().filter(|rank| *rank > 0)
@@ -162,7 +159,7 @@ impl<'l> Table<'l> {
         self.look.paint(Style::Dim, line)
     }
 
-    fn line(&self, line: &Line, most: u64) -> String {
+    fn line(&self, line: &UsageLine, most: u64) -> String {
         let look = self.look;
         let text = truncate(&look.sanitize_line(&line.label.text), self.key);
         let used = text.width();

@@ -128,16 +128,16 @@ pub struct UsageDifference {
     pub line: u32,
     /// The cause.
     pub cause: DifferenceCause,
-    /// What ccusage counts more.
+    /// The tokens that ccusage counts more.
     pub difference: ForeignTotals,
 }
 
 /// The comparison with ccusage.
 #[derive(Debug, Clone, Default)]
 pub struct UsageComparison {
-    /// What is counted here.
+    /// The tokens that are counted here.
     pub ours: ForeignTotals,
-    /// What the rule of ccusage counts.
+    /// The tokens that the rule of ccusage counts.
     pub theirs: ForeignTotals,
     /// The responses that differ, the largest difference first.
     pub differences: Vec<UsageDifference>,
@@ -159,6 +159,16 @@ struct ForeignRow {
 
 impl LibraryUsage {
     /// Applies the rule of ccusage to the logs, and compares. Reads all logs; the receipts are those of the whole library.
+    ///
+    /// ```
+    /// use rethread::{Library, PriceList, UsageFilter};
+    ///
+    /// let usage = Library::demo().usage(false);
+    /// let receipts = usage.receipts(&PriceList::default(), &UsageFilter::default());
+    /// let comparison = usage.compare(&receipts)?;
+    /// assert_eq!(comparison.ours, comparison.theirs);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn compare(&self, receipts: &[Receipt<'_>]) -> io::Result<UsageComparison> {
         let mut logs: Vec<&LogUsage> = self.logs.iter().collect();
         logs.sort_by(|a, b| a.path.cmp(&b.path));

@@ -83,6 +83,17 @@ struct FoundRow {
 
 impl LibraryUsage {
     /// Finds the rows of some receipts. Reads the logs that have them.
+    ///
+    /// ```
+    /// use rethread::{Library, PriceList, UsageFilter};
+    ///
+    /// let usage = Library::demo().usage(false);
+    /// let receipts = usage.receipts(&PriceList::default(), &UsageFilter::default());
+    /// for explained in usage.explain(&receipts)? {
+    ///     println!("{:?}: {} rows", explained.message_id, explained.rows.len());
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn explain<'u>(&'u self, receipts: &[Receipt<'u>]) -> io::Result<Vec<ExplainedReceipt<'u>>> {
         let wanted: FxHashSet<ResponseKey> = receipts.iter().map(|receipt| receipt.key).collect();
         let has_wanted = |log: &&LogUsage| log.ledger.responses().iter().any(|r| wanted.contains(&r.key));

@@ -49,6 +49,15 @@ pub struct UsageFilter {
 
 impl UsageFilter {
     /// Returns whether a response is selected.
+    ///
+    /// ```
+    /// use rethread::{Library, PriceList, UsageFilter};
+    ///
+    /// let usage = Library::demo().usage(false);
+    /// let filter = UsageFilter { models: vec!["opus".into()], ..UsageFilter::default() };
+    /// let all = usage.receipts(&PriceList::default(), &UsageFilter::default());
+    /// assert!(all.iter().filter(|receipt| filter.matches(receipt)).count() <= all.len());
+    /// ```
     pub fn matches(&self, receipt: &Receipt<'_>) -> bool {
         let any = |wanted: &[String], is: &dyn Fn(&str) -> bool| {
             wanted.is_empty() || wanted.iter().any(|wanted| is(wanted))

@@ -17,7 +17,7 @@ use crate::commands::json_line;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// What is explained.
+/// The receipts to explain, and their context.
 pub(super) struct Explained<'u> {
     pub(super) usage: &'u LibraryUsage,
     pub(super) receipts: &'u [Receipt<'u>],

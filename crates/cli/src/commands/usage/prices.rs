@@ -14,7 +14,7 @@ use crate::terminal::Terminal;
 
 /// A price as JSON, in dollars for a million tokens.
 #[derive(Serialize)]
-struct PriceRow<'p> {
+struct PriceJson<'p> {
     r#type: &'static str,
     model: &'p str,
     from: Option<String>,
@@ -68,9 +68,9 @@ fn dollars(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-fn row(price: &Price) -> PriceRow<'_> {
+fn row(price: &Price) -> PriceJson<'_> {
     let tier = price.long_prompt;
-    PriceRow {
+    PriceJson {
         r#type: "price",
         model: &price.model,
         from: price.from.map(|day| day.to_string()),

@@ -24,7 +24,7 @@ pub(super) struct StatuslineArgs {
     prices: Option<PathBuf>,
 }
 
-/// What Claude Code passes on, as far as it is used.
+/// The fields of the client's status that are used.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct StatusInput {
