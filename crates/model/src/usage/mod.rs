@@ -1,6 +1,8 @@
 //! Token usage as counted by the API: what a log records of it, what counts, and what it costs.
 //!
-//!     rows of a log ─▶ UsageLedger: one record per response ─▶ receipts of a library ─▶ UsageReport
+//! ```text
+//! rows of a log ─▶ UsageLedger: one record per response ─▶ receipts of a library ─▶ UsageReport
+//! ```
 //!
 //! A response of the API is written to a log once per content block, and again by resumes, forks, compactions and progress
 //! records. [`UsageRow`] reads one of these rows, [`UsageLedger`] keeps of each response the row that counts, and
