@@ -34,7 +34,7 @@ impl CliArgs {
     }
 
     /// Parses arguments. In a query, `-word` excludes a word: what is not an option of `search` is a part of the query.
-    fn try_parse_words(mut words: Vec<OsString>) -> Result<Self, clap::Error> {
+    pub(crate) fn try_parse_words(mut words: Vec<OsString>) -> Result<Self, clap::Error> {
         let first_error = match Self::definition().try_get_matches_from(&words) {
             Ok(found) => return Self::from_arg_matches(&found),
             Err(error) => error,

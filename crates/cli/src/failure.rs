@@ -1,11 +1,12 @@
 //! Errors as shown to the user: one line, and hints; or as one JSON object.
 
 use std::io;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use rethread::{CleanError, CloneError, ExportError, RepairError};
-use rethread::{FindError, Holder, PathRejection, SkippedPath};
+use rethread::{FindError, Holder, PathRejection, ShortIds, SkippedPath};
 
 use crate::failure_kind::FailureKind;
 
@@ -105,17 +106,22 @@ fn with_candidates(mut failure: Failure, shown: Vec<String>, n: usize) -> Failur
     }
 }
 
-/// Describes a log for the user. Its id is shortened to a width that distinguishes `ids`.
-fn session_label(file: &rethread::SessionFile, ids: &[&str]) -> String {
+/// Describes a log for the user, by an id that names it or else by its path.
+fn session_label(file: &rethread::SessionFile, ids: &ShortIds) -> String {
     match rethread::LogSource::from(file.clone()).summary() {
         Ok(session) => summary_label(&session, ids),
-        Err(_) => file.id.clone(),
+        Err(_) => candidate_name(&file.id, &file.path, ids),
     }
 }
 
-/// Describes a session by its id, title, project, age and origin.
-fn summary_label(session: &rethread::SessionSummary, ids: &[&str]) -> String {
-    let id: String = session.id.as_str().chars().take(rethread_render::id_width(ids)).collect();
+/// Names one of several sessions: by the shortest id, or by its path if another one has the same id.
+fn candidate_name(id: &str, path: &Path, ids: &ShortIds) -> String {
+    if ids.is_unique(id) { ids.shorten(id).to_owned() } else { path.display().to_string() }
+}
+
+/// Describes a session by its name, title, project, age and origin.
+fn summary_label(session: &rethread::SessionSummary, ids: &ShortIds) -> String {
+    let id = candidate_name(session.id.as_str(), &session.path, ids);
     let when = session.created.and(session.recency()).and_then(|time| time.timestamp());
     let when = when.map_or(String::new(), |time| {
         format!(
@@ -126,9 +132,10 @@ fn summary_label(session: &rethread::SessionSummary, ids: &[&str]) -> String {
     let project =
         session.cwd.as_deref().and_then(|cwd| cwd.rsplit(['/', '\\']).find(|part| !part.is_empty()));
     let project = project.map_or(String::new(), |name| format!(", {name}"));
-    let origin = session.origin.as_ref().map_or(String::new(), |origin| {
-        format!(", made from {}", rethread_render::short_id(origin.source.as_str()))
-    });
+    let origin = session
+        .origin
+        .as_ref()
+        .map_or(String::new(), |origin| format!(", made from {}", ids.shorten(origin.source.as_str())));
     let title = rethread_render::truncate(&session.title.text, 50);
     let title = if title.is_empty() { String::new() } else { format!(" \"{title}\"") };
     format!("{id}{title}{project}{when}{origin}")
@@ -343,21 +350,17 @@ impl From<rethread::Error> for Failure {
                     .hint("`rethread ls --all` lists all sessions; an id, a part of a title or a path to a .jsonl file works")
             }
             rethread::Error::Find(FindError::Ambiguous { candidates, .. }) => {
-                let same_id = candidates.windows(2).all(|pair| pair[0].id == pair[1].id);
-                let shown = candidates.iter().take(MAX_CANDIDATES).map(|candidate| match same_id {
-                    true => candidate.path.display().to_string(),
-                    false => session_label(candidate, &candidates.iter().map(|c| &*c.id).collect::<Vec<_>>()),
-                });
+                // All ids with this beginning are among the candidates.
+                let ids = ShortIds::new(candidates.iter().map(|candidate| candidate.id.as_str()));
+                let shown = candidates.iter().take(MAX_CANDIDATES).map(|file| session_label(file, &ids));
                 let rows = candidates
                     .iter()
                     .map(|file| json!({ "session": file.id, "path": file.path.to_string_lossy() }));
                 let failure = failure.with("candidates", rows.collect());
                 with_candidates(failure, shown.collect(), candidates.len())
             }
-            rethread::Error::AmbiguousTitle { candidates, .. } => {
-                let ids: Vec<&str> = candidates.iter().map(|session| session.id.as_str()).collect();
-                let shown =
-                    candidates.iter().take(MAX_CANDIDATES).map(|session| summary_label(session, &ids));
+            rethread::Error::AmbiguousTitle { candidates, ids, .. } => {
+                let shown = candidates.iter().take(MAX_CANDIDATES).map(|session| summary_label(session, ids));
                 let row = |session: &rethread::SessionSummary| {
                     json!({
                         "session": session.id.as_str(),

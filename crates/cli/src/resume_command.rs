@@ -12,6 +12,7 @@ use rethread_render::{DisplayOptions, Style, shell_word};
 
 use crate::failure::Failure;
 use crate::failure_kind::FailureKind;
+use crate::wording::session_name;
 
 /// The program that resumes sessions.
 const CLIENT: &str = "claude";
@@ -28,6 +29,8 @@ pub(crate) struct ResumeCommand {
     pub(crate) config_dir: Option<PathBuf>,
     /// The session.
     pub(crate) id: SessionId,
+    /// Its log.
+    pub(crate) log: PathBuf,
     /// Continue in a copy that the client makes.
     pub(crate) fork: bool,
 }
@@ -36,13 +39,14 @@ impl ResumeCommand {
     /// Makes the command for a session; fails if no client can resume it.
     pub(crate) fn new(library: &Library, session: &SessionSummary) -> Result<Self, Failure> {
         let id = &session.id;
+        let name = || shell_word(&session_name(id, &session.path, library));
         match session.kind {
             SessionKind::Agent | SessionKind::Orphan => {
                 return Err(Failure::new(format!(
                     "`{id}` is the log of a subagent, which cannot be resumed"
                 ))
                 .kind(FailureKind::Unsuitable)
-                .hint(format!("`rethread repair {}` converts it into a session", shell_word(id.as_str()))));
+                .hint(format!("`rethread repair {}` converts it into a session", name())));
             }
             SessionKind::Empty | SessionKind::Summaries | SessionKind::Pointer => {
                 return Err(Failure::new(format!("`{id}` contains no conversation to resume"))
@@ -55,10 +59,7 @@ impl ResumeCommand {
             Failure::new(format!("clients do not find {path}"))
                 .kind(FailureKind::Unsuitable)
                 .hint("they find only logs named by a UUID in a project of a config directory")
-                .hint(format!(
-                    "`rethread clone {} --to DIR` copies it to the project of DIR",
-                    shell_word(&path.to_string())
-                ))
+                .hint(format!("`rethread clone {} --to DIR` copies it to the project of DIR", name()))
         })
     }
 
@@ -71,7 +72,7 @@ impl ResumeCommand {
         let id = Some(id.clone()).filter(is_uuid)?;
         let is_default = default_config_dir().is_some_and(|default| is_same_dir(&default, &root));
         let config_dir = (!is_default).then_some(root);
-        Some(Self { dir, config_dir, id, fork: false })
+        Some(Self { dir, config_dir, id, log, fork: false })
     }
 
     /// Makes the command for a log that was just written.
@@ -86,10 +87,18 @@ impl ResumeCommand {
         look.paint(Style::Id, if look.escape { text.replace('\n', "\\n") } else { text.into_owned() })
     }
 
+    /// Returns the line that says how to resume the session, or why that is not possible on this machine.
+    pub(crate) fn advice(&self, library: &Library, look: &DisplayOptions) -> String {
+        match self.existing_dir(library) {
+            Ok(_) => format!("resume it with: {}", self.paint(look)),
+            Err(failure) => look.sanitize_line(&not_resumable(&failure)),
+        }
+    }
+
     /// Runs the client in place of this process, in the directory of the session.
-    pub(crate) fn run(&self) -> Result<Infallible, Failure> {
+    pub(crate) fn run(&self, library: &Library) -> Result<Infallible, Failure> {
         let mut command = Command::new(CLIENT);
-        command.args(self.args()).current_dir(self.existing_dir()?);
+        command.args(self.args()).current_dir(self.existing_dir(library)?);
         if let Some(dir) = &self.config_dir {
             command.env(CONFIG_VARIABLE, dir);
         }
@@ -108,9 +117,9 @@ impl ResumeCommand {
     }
 
     /// Returns the directory to run it in; fails if it is unknown or does not exist.
-    pub(crate) fn existing_dir(&self) -> Result<PathBuf, Failure> {
-        let dir = self.dir.as_ref().ok_or_else(|| self.unknown_dir())?;
-        existing_dir(dir).ok_or_else(|| self.missing_dir(dir))
+    pub(crate) fn existing_dir(&self, library: &Library) -> Result<PathBuf, Failure> {
+        let found = self.dir.as_deref().and_then(existing_dir);
+        found.ok_or_else(|| self.missing_dir(library))
     }
 
     fn args(&self) -> Vec<&str> {
@@ -119,17 +128,34 @@ impl ResumeCommand {
         args
     }
 
-    fn unknown_dir(&self) -> Failure {
-        Failure::new("no directory of this machine is known in which clients would find the session")
-            .hint(format!("copy it to the project of a directory: `rethread clone {} --to DIR`", self.id))
+    fn missing_dir(&self, library: &Library) -> Failure {
+        let name = session_name(&self.id, &self.log, library);
+        let clone = format!("`rethread clone {} --to DIR`", shell_word(&name));
+        match &self.dir {
+            _ if library.is_demo() => {
+                sample_failure().hint(format!("copy it to the project of a directory: {clone}"))
+            }
+            None => {
+                Failure::new("no directory of this machine is known in which clients would find the session")
+                    .hint(format!("copy it to the project of a directory: {clone}"))
+            }
+            Some(dir) => {
+                Failure::new(format!("the directory of the session does not exist: {}", dir.display()))
+                    .hint(format!("create it again, or copy the session to another project: {clone}"))
+            }
+        }
     }
+}
 
-    fn missing_dir(&self, dir: &Path) -> Failure {
-        Failure::new(format!("the directory of the session does not exist: {}", dir.display())).hint(format!(
-            "create it again, or copy the session to another project: `rethread clone {} --to DIR`",
-            self.id
-        ))
-    }
+/// Words that a session of the sample library cannot be resumed.
+pub(crate) fn sample_failure() -> Failure {
+    Failure::new("sample sessions cannot be resumed: their directories do not exist")
+}
+
+/// Words the reason why a session cannot be resumed, and what to do about it, as one line.
+pub(crate) fn not_resumable(failure: &Failure) -> String {
+    let hints: String = failure.hints.iter().map(|hint| format!(" ({hint})")).collect();
+    format!("not resumable here: {}{hints}", failure.error)
 }
 
 impl fmt::Display for ResumeCommand {

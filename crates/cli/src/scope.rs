@@ -5,11 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use rethread::{Library, Listing, LogSource, LsOptions, NewestSession, SessionSummary};
-use rethread_render::{short_id, truncate};
+use rethread_render::truncate;
 
 use crate::commands::selector;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+use crate::wording::session_name;
 
 /// The sessions meant when none is named: those of the project that contains the current directory, or else of all
 /// projects. The project is that of the nearest directory, going up, that has sessions.
@@ -77,6 +78,24 @@ pub(crate) fn find_many(
     Ok(found)
 }
 
+/// Finds the sessions of a command that writes a file for each of them. Outside all projects they have to be named,
+/// because everything is more than most people mean.
+pub(crate) fn find_many_to_write(
+    library: &Library,
+    named: &[OsString],
+    all: bool,
+    terminal: &Terminal,
+) -> Result<Vec<LogSource>, Failure> {
+    let found = find_many(library, named, all, terminal)?;
+    let is_project = || env::current_dir().is_ok_and(|cwd| !library.projects_around(&cwd).is_empty());
+    if !named.is_empty() || all || found.len() < 2 || library.is_demo() || is_project() {
+        return Ok(found);
+    }
+    Err(Failure::new("the current directory has no sessions")
+        .hint(format!("--all includes the {} sessions of all projects", found.len()))
+        .hint("name sessions or projects to select them; `rethread ls --all` lists them"))
+}
+
 /// Finds the session of a command on one: the one that is named, or else the newest of the current scope.
 pub(crate) fn find_one(
     library: &Library,
@@ -86,7 +105,7 @@ pub(crate) fn find_one(
     match named {
         Some(named) if named != "last" => {
             let source = library.find_one(selector(named)?)?;
-            print_prompt_match(&source, named, terminal);
+            print_prompt_match(&source, named, library, terminal);
             Ok(source)
         }
         _ => newest(library, named.is_some(), terminal),
@@ -94,16 +113,20 @@ pub(crate) fn find_one(
 }
 
 /// Says which session is meant if the name is only in its first prompt, which listings do not show.
-fn print_prompt_match(source: &LogSource, named: &OsStr, terminal: &Terminal) {
+fn print_prompt_match(source: &LogSource, named: &OsStr, library: &Library, terminal: &Terminal) {
     let named = named.to_string_lossy().to_lowercase();
-    if source.id().as_str().starts_with(&*named) || named.contains(['/', '\\']) || named.ends_with(".jsonl") {
+    if named == "-"
+        || source.id().as_str().to_lowercase().contains(&*named)
+        || named.contains(['/', '\\'])
+        || named.ends_with(".jsonl")
+    {
         return;
     }
     let Ok(session) = source.summary() else { return };
     let has_prompt =
         session.first_prompt.as_ref().is_some_and(|prompt| prompt.to_lowercase().contains(named.trim()));
     if has_prompt && !session.title.text.to_lowercase().contains(named.trim()) {
-        terminal.print_note(&format!("found in the first prompt of {}", label(&session)));
+        terminal.print_note(&format!("found in the first prompt of {}", label(&session, library)));
     }
 }
 
@@ -112,24 +135,24 @@ fn print_prompt_match(source: &LogSource, named: &OsStr, terminal: &Terminal) {
 fn newest(library: &Library, named: bool, terminal: &Terminal) -> Result<LogSource, Failure> {
     let newest = library.newest(&env::current_dir().unwrap_or_default())?;
     if !named || newest.project.is_none() && !library.is_demo() {
-        terminal.print_note(&choice(&newest, named));
+        terminal.print_note(&choice(&newest, named, library));
     }
     Ok(newest.source)
 }
 
 /// Describes the newest session.
-fn choice(newest: &NewestSession, named: bool) -> String {
+fn choice(newest: &NewestSession, named: bool, library: &Library) -> String {
     let last = if named { "last: " } else { "" };
     let of = match &newest.project {
         Some(dir) => format!("newest of {}", dir.display()),
         None => "newest of all projects".to_owned(),
     };
-    format!("{last}{}, {of}", label(&newest.summary))
+    format!("{last}{}, {of}", label(&newest.summary, library))
 }
 
-/// Returns the beginning of a session's id, and its title.
-fn label(session: &SessionSummary) -> String {
-    let id = short_id(session.id.as_str());
+/// Returns the name of a session, and its title.
+fn label(session: &SessionSummary, library: &Library) -> String {
+    let name = session_name(&session.id, &session.path, library);
     let title = truncate(&session.title.text, 50);
-    if title.is_empty() { id.to_owned() } else { format!("{id} \"{title}\"") }
+    if title.is_empty() { name } else { format!("{name} \"{title}\"") }
 }

@@ -7,16 +7,17 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::Value;
 
-use crate::ascii;
+use crate::args::CliArgs;
 use crate::failure::Failure;
 use crate::failure_kind::FailureKind;
 use crate::terminal::{self, print_json_error};
+use crate::{ascii, commands};
 
 /// Prints what is wrong with the arguments, or the requested help.
 #[expect(clippy::print_stderr, reason = "clap's messages are printed before the terminal is set up")]
 pub(crate) fn print(error: &clap::Error) -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
-    let hint = missing_equals(error, &args);
+    let hint = missing_equals(error, &args).or_else(|| session_hint(error, args.clone()));
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && wants_json(&args) {
         print_json_error(&as_failure(error, hint).to_json(str::to_owned));
@@ -33,7 +34,7 @@ pub(crate) fn print(error: &clap::Error) -> ExitCode {
             let _ = error.print();
         }
         if let Some(hint) = hint {
-            eprintln!("hint: {hint}");
+            eprintln!("hint: {}", rethread_render::escape(&hint));
         }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
@@ -53,6 +54,25 @@ fn missing_equals(error: &clap::Error, args: &[OsString]) -> Option<String> {
     let slip = args.windows(2).find(is_slip).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
     Some(format!("write {}={}", slip[0], slip[1]))
 }
+
+/// Suggests `show` if a word that is no command names a session.
+fn session_hint(error: &clap::Error, mut words: Vec<OsString>) -> Option<String> {
+    let named = error.get(ContextKind::InvalidSubcommand)?.to_string();
+    // Anyone may mistype a command; a short word is hardly an id.
+    if named.chars().count() < MIN_ID_WORD {
+        return None;
+    }
+    let at = words.iter().position(|word| *word == *named)?;
+    words.truncate(at);
+    let global = CliArgs::try_parse_words(words).ok()?.global;
+    let is_session = commands::library(&global).is_named(named.as_ref());
+    let options = commands::library_options(&global);
+    is_session
+        .then(|| format!("did you mean `rethread{options} show {}`?", rethread_render::shell_word(&named)))
+}
+
+/// The number of characters of the shortest word that is taken for an id.
+const MIN_ID_WORD: usize = 4;
 
 /// Returns the error in the form of all others.
 fn as_failure(error: &clap::Error, hint: Option<String>) -> Failure {
@@ -109,7 +129,6 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::args::CliArgs;
 
     #[test]
     fn usage_errors_escape_repeated_arguments() {

@@ -8,10 +8,10 @@ use rethread::{CleanWarning, FindingKind, IndexError, Library, SessionId};
 use rethread_render::shell_word;
 
 use crate::args::GlobalArgs;
+use crate::commands::library_options;
 use crate::failure::with_causes;
 
-/// Returns a command on a session, for a shell. The session is named by its id if that is enough to find it again, or
-/// else by its path.
+/// Returns a command on a session, for a shell.
 pub(crate) fn command_on(
     command: &str,
     id: &SessionId,
@@ -19,14 +19,21 @@ pub(crate) fn command_on(
     library: &Library,
     global: &GlobalArgs,
 ) -> String {
-    let is_found = rethread::config_root(log).is_some()
-        && global.config_dir.is_none()
-        && library.find_one(id.as_str()).is_ok();
+    let name = session_name(id, log, library);
+    // A path names the log wherever it is.
+    let options = if name.contains(['/', '\\']) { String::new() } else { library_options(global) };
+    format!("rethread{options} {command} {}", shell_word(&name))
+}
+
+/// Returns what names a session for every command: the shortest id by which it is found, or else its path.
+pub(crate) fn session_name(id: &SessionId, log: &Path, library: &Library) -> String {
     // A log in memory has no file: it is one of the sample library, or standard input.
-    let by_path = !is_found && log.exists();
-    let name = if by_path { log.to_string_lossy().into_owned() } else { id.to_string() };
-    let demo = if global.demo { "--demo " } else { "" };
-    format!("rethread {demo}{command} {}", shell_word(&name))
+    let is_option = id.as_str().starts_with('-');
+    match library.short_name(id.as_str(), log).filter(|_| !is_option) {
+        Some(name) => name,
+        None if log.exists() => log.to_string_lossy().into_owned(),
+        None => id.to_string(),
+    }
 }
 
 /// Returns a hint on how to deal with a finding.
@@ -89,7 +96,7 @@ const HINTS: &[(FindingKind, &str)] = &[
     (FindingKind::ContextTooLong, "compact it in the client, or resume from an earlier point"),
     (FindingKind::AllSidechain, "this is a subagent log; `rethread repair` converts it into a session"),
     (FindingKind::RepairWouldLose, "inspect it with `rethread show` and `rethread tree` before you continue"),
-    (FindingKind::NoConversation, "there is nothing to resume"),
+    (FindingKind::NoConversation, "it has no messages; `rethread ls` lists the sessions that have some"),
     (FindingKind::ParallelCalls, "clients since 2.1.112 find them"),
     (
         FindingKind::OtherBranch,

@@ -222,20 +222,20 @@ fn text_says_how_much_is_cut() {
     project  /home/user/app (main)
     when     5 Jan 2026 00:00 – 00:01 · 31 turns
     model    claude-opus-5
-    resume   cd /home/user/app && claude --resume 0000000a-0000-4000-8000-000000000000
 
     ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
       ▸ Bash  cat tides.txt
         ↳ high water, low water; high water, low water; high water, low water; high water, low water; high water, low water; high water, low water; high water, low…
 
     ▌ claude-opus-5 #4 · 5 Jan 2026 00:00
-    The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The
-      … 1,563 characters more
+    The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is high. The tide is
+      … 1,465 characters more
 
     ▌ you turn 2 · #5 · 5 Jan 2026 00:00
     And on day 0?
 
     ----- stderr
-    texts are cut to 237 characters; `rethread show 0000000a-0000-4000-8000-000000000000 --at N --around 0` shows message N in full
+    not resumable here: the directory of the session does not exist: /home/user/app (create it again, or copy the session to another project: `rethread clone 0000000a --to DIR`)
+    texts are cut to 335 characters; `rethread show 0000000a --at N --around 0` shows message N in full
     ");
 }

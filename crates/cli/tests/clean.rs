@@ -251,7 +251,7 @@ fn demo_can_be_cleaned() {
     after                   17 kB   33.7 %
     ----- stderr
     nothing was written (--dry-run)
-    this copy is for reading only: clients cannot resume it
+    this copy is for reading: a client that resumed it would continue a shortened conversation
     credentials were not searched for; --redact replaces them
     ");
 }

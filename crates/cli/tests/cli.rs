@@ -15,12 +15,12 @@ fn without_a_command_sessions_and_next_steps_are_shown() {
     assert_snapshot!(demo(&[]), @"
     Sample sessions
 
-    ID        WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
-    0000d005  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
-    0000d004  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
-    0000d003  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
-    0000d002  3 days ago      1  6.3 kB            kettle   Do the tests pass, and is the README still right?
-    0000d001  4 days ago      6  6.5 kB         3  kettle   Kettle: choose a sensor
+    ID                                    WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
+    0000d005-0000-4000-8000-000000000000  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
+    0000d004-0000-4000-8000-000000000000  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
+    0000d003-0000-4000-8000-000000000000  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
+    0000d002-0000-4000-8000-000000000000  3 days ago      1  6.3 kB            kettle   Do the tests pass, and is the README still right?
+    0000d001-0000-4000-8000-000000000000  4 days ago      6  6.5 kB         3  kettle   Kettle: choose a sensor
 
       rethread --demo show 0000d005    read the conversation
       rethread --demo tree 0000d005    draw its branches
@@ -43,12 +43,12 @@ fn without_a_command_sessions_and_next_steps_are_shown() {
 #[test]
 fn ls_table_fits_the_width() {
     assert_snapshot!(demo(&["ls"]), @"
-    ID        WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
-    0000d005  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
-    0000d004  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
-    0000d003  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
-    0000d002  3 days ago      1  6.3 kB            kettle   Do the tests pass, and is the README still right?
-    0000d001  4 days ago      6  6.5 kB         3  kettle   Kettle: choose a sensor
+    ID                                    WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
+    0000d005-0000-4000-8000-000000000000  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
+    0000d004-0000-4000-8000-000000000000  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
+    0000d003-0000-4000-8000-000000000000  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
+    0000d002-0000-4000-8000-000000000000  3 days ago      1  6.3 kB            kettle   Do the tests pass, and is the README still right?
+    0000d001-0000-4000-8000-000000000000  4 days ago      6  6.5 kB         3  kettle   Kettle: choose a sensor
     ----- stderr
     5 sessions
     ");
@@ -57,10 +57,10 @@ fn ls_table_fits_the_width() {
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.lines().all(|line| line.chars().count() <= 72), "{text}");
     assert_snapshot!(demo(&["ls", "--sort", "turns", "--since", "2026-01-06T12:00:00Z"]), @"
-    ID        WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
-    0000d003  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
-    0000d005  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
-    0000d004  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
+    ID                                    WHEN        TURNS    SIZE  BRANCHES  PROJECT  TITLE
+    0000d003-0000-4000-8000-000000000000  2 days ago      3  4.2 kB            almanac  Let us plan the almanac's second edition.
+    0000d005-0000-4000-8000-000000000000  3 h ago         2   33 kB            kettle   Kettle: reject the power-up reading of 85 °C
+    0000d004-0000-4000-8000-000000000000  yesterday       1  1.8 kB            almanac  Rename the chapter on winds.
     ----- stderr
     3 sessions
     ");
@@ -226,11 +226,11 @@ fn errors_have_hints() {
     assert_snapshot!(demo(&["tree", "0000d"]), @"
     ----- stderr
     error: `0000d` matches 5 sessions
-    hint: 0000d001-0000-4000-8000-000000000000
-    hint: 0000d002-0000-4000-8000-000000000000
-    hint: 0000d003-0000-4000-8000-000000000000
-    hint: 0000d004-0000-4000-8000-000000000000
-    hint: 0000d005-0000-4000-8000-000000000000
+    hint: 0000d001
+    hint: 0000d002
+    hint: 0000d003
+    hint: 0000d004
+    hint: 0000d005
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--path", "9"]), @"
@@ -390,11 +390,11 @@ fn titles_come_from_the_session_they_belong_to() {
         br#"{"type":"last-prompt","lastPrompt":"x","sessionId":"7f000000-0000-4000-8000-000000000000"}"#,
     );
     assert_snapshot!(run(&home, &["ls"]), @"
-    ID        WHEN        TURNS    SIZE  BRANCHES  TITLE
-    00000004  4 days ago      1   441 B            Given by the user
-    00000003  4 days ago      1  1.2 kB            About session three
-    00000002  4 days ago      1   525 B            first prompt of two
-    00000001  4 days ago      1   966 B            About session one
+    ID                                    WHEN        TURNS    SIZE  BRANCHES  TITLE
+    00000004-0000-4000-8000-000000000000  4 days ago      1   441 B            Given by the user
+    00000003-0000-4000-8000-000000000000  4 days ago      1  1.2 kB            About session three
+    00000002-0000-4000-8000-000000000000  4 days ago      1   525 B            first prompt of two
+    00000001-0000-4000-8000-000000000000  4 days ago      1   966 B            About session one
     ----- stderr
     4 sessions; hidden: 1 empty file, 1 file with only summaries, 1 file without a conversation (--agents shows them)
     ");
@@ -476,9 +476,9 @@ fn ls_covers_several_roots_and_marks_open_sessions() {
     let output =
         rethread(one.path()).env("CLAUDE_CONFIG_DIR", roots).args(["ls", "-q"]).output().expect("run");
     assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"
-    ID        WHEN        TURNS   SIZE  BRANCHES    TITLE
-    00000002  4 days ago      1  331 B            ● in the second root
-    00000001  4 days ago      1  330 B              in the first root
+    ID                                    WHEN        TURNS   SIZE  BRANCHES    TITLE
+    00000002-0000-4000-8000-000000000000  4 days ago      1  331 B            ● in the second root
+    00000001-0000-4000-8000-000000000000  4 days ago      1  330 B              in the first root
     ");
 }
 
@@ -504,7 +504,6 @@ fn subagents_and_large_results_are_found_in_sidecars() {
     project  /home/user/app (main)
     when     5 Jan 2026 00:00 · 1 turn
     model    claude-opus-5
-    resume   cd /home/user/app && claude --resume 00000001-0000-4000-8000-000000000000
 
     ▌ you turn 1 · #1 · 5 Jan 2026 00:00
     go
@@ -515,6 +514,9 @@ fn subagents_and_large_results_are_found_in_sidecars() {
         ↳ subagent: rethread show [home]/projects/-home-user-app/00000001-0000-4000-8000-000000000000/subagents/agent-a77.jsonl
       ▸ Bash  make
         ↳ the whole output  (+1 line)
+
+    ----- stderr
+    not resumable here: the directory of the session does not exist: /home/user/app (create it again, or copy the session to another project: `rethread clone 00000001 --to DIR`)
     ");
     assert_snapshot!(run(&home, &["show", "a77"]), @"
     dig
@@ -563,7 +565,6 @@ fn conversation_continued_in_another_file_is_read_as_one() {
     project  /home/user/app (main)
     when     5 Jan 2026 00:00 – 00:03 · 3 turns · 1 compaction
     model    claude-opus-5
-    resume   cd /home/user/app && claude --resume 00000003-0000-4000-8000-000000000000
 
     from session 00000001-0000-4000-8000-000000000000
 
@@ -590,6 +591,9 @@ fn conversation_continued_in_another_file_is_read_as_one() {
 
     ▌ you turn 3 · #1 · 5 Jan 2026 00:03
     asked in the third file
+
+    ----- stderr
+    not resumable here: the directory of the session does not exist: /home/user/app (create it again, or copy the session to another project: `rethread clone 00000003 --to DIR`)
     ");
     assert_snapshot!(run(&home, &["tree", "00000003"]), @"
     asked in the third file
@@ -649,7 +653,6 @@ fn queued_prompts_are_shown() {
     project  /home/user/app (main)
     when     5 Jan 2026 00:00 · 2 turns
     model    claude-opus-5
-    resume   cd /home/user/app && claude --resume 00000001-0000-4000-8000-000000000000
 
     ▌ you turn 1 · #1 · 5 Jan 2026 00:00
     first
@@ -662,6 +665,9 @@ fn queued_prompts_are_shown() {
 
     ▌ claude-opus-5 #4 · 5 Jan 2026 00:00
     both done
+
+    ----- stderr
+    not resumable here: the directory of the session does not exist: /home/user/app (create it again, or copy the session to another project: `rethread clone 00000001 --to DIR`)
     ");
 }
 
@@ -693,7 +699,6 @@ fn commands_and_tasks_are_prompts_but_client_messages_are_not() {
     project  /home/user/app (main)
     when     5 Jan 2026 00:00 · 3 turns
     model    claude-opus-5
-    resume   cd /home/user/app && claude --resume 00000001-0000-4000-8000-000000000000
 
       · /clear
 
@@ -714,6 +719,9 @@ fn commands_and_tasks_are_prompts_but_client_messages_are_not() {
 
     ▌ claude-opus-5 #9 · 5 Jan 2026 00:00
     built
+
+    ----- stderr
+    not resumable here: the directory of the session does not exist: /home/user/app (create it again, or copy the session to another project: `rethread clone 00000001 --to DIR`)
     ");
     let row = row(&home, &["ls", "--all", "--json"]);
     assert_eq!((&row["title"], &row["turns"]), (&json!("/orchestrator create TODO app"), &json!(3)));
@@ -769,7 +777,7 @@ fn conversation_abandoned_for_a_local_command_is_reported_and_repaired() {
 }
 
 #[test]
-fn orphan_subagents_are_listed_and_exported() {
+fn orphan_subagents_are_hidden_but_counted_and_exported() {
     let home = Home::default();
     let mut agent = LogBuilder::new(2);
     agent.sidechain(Some("a1b2c3d"));
@@ -777,8 +785,13 @@ fn orphan_subagents_are_listed_and_exported() {
     agent.answer("nothing there");
     let gone = "projects/-home-user-app/00000009-0000-4000-8000-000000000000/subagents/agent-a1b2c3d.jsonl";
     home.write(gone, &agent.bytes());
-    let row = row(&home, &["ls", "--all", "--json"]);
+    let hidden = rethread(home.path()).args(["ls", "--all", "--json"]).output().expect("ran");
+    assert_eq!((hidden.status.code(), String::from_utf8_lossy(&hidden.stdout)), (Some(1), "".into()));
+    let counts = String::from_utf8_lossy(&hidden.stderr).into_owned();
+    assert!(counts.contains("hidden: 1 subagent of missing sessions (--agents shows them)"), "{counts}");
+    let row = row(&home, &["ls", "--all", "--agents", "--json"]);
     assert_eq!((&row["kind"], &row["title"]), (&json!("orphan"), &json!("look behind the kettle")));
+    assert!(!run(&home, &["ls", "--all", "--agents"]).contains('!'), "nobody resumes a subagent");
     let out = home.path().join("out");
     run(&home, &["export", "--all", "-o", &out.to_string_lossy()]);
     let written = std::fs::read_dir(&out).expect("documents").filter_map(Result::ok);
@@ -882,7 +895,7 @@ fn export_prints_what_it_wrote() {
     copy.prompt("Turn 1");
     copy.answer("Answer to 1");
     home.write("projects/-home-user-app/copy of 1.jsonl", &copy.bytes());
-    assert_snapshot!(run(&home, &["export", "-o", "out"]), @"
+    assert_snapshot!(run(&home, &["export", "--all", "-o", "out"]), @"
     transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md  Turn 1
     transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.md  Turn 1
     transcript_00000001-0000-4000-8000-000000000000_path3.md  Turn 1
@@ -892,7 +905,7 @@ fn export_prints_what_it_wrote() {
     1 copy skipped
     open out/README.md
     ");
-    assert_snapshot!(run(&home, &["export", "-o", "out"]), @"
+    assert_snapshot!(run(&home, &["export", "--all", "-o", "out"]), @"
     transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md  Turn 1
     transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.md  Turn 1
     transcript_00000001-0000-4000-8000-000000000000_path3.md  Turn 1
@@ -973,7 +986,7 @@ fn full_disk_or_kill_leaves_no_partial_document() {
     for number in 1..=6 {
         home.add("/home/user/app", &rethread_testkit::hostile::long(number, 300));
     }
-    run(&home, &["export", "-q", "-f", "html", "-o", "whole"]);
+    run(&home, &["export", "--all", "-q", "-f", "html", "-o", "whole"]);
     let whole = finished(&home.path().join("whole"));
     assert_eq!(whole.len(), 7);
     let check = |out: &str| {
@@ -994,7 +1007,7 @@ fn full_disk_or_kill_leaves_no_partial_document() {
     for moment in 0..40 {
         let out = format!("killed-{moment}");
         let mut child = rethread(home.path())
-            .args(["export", "-q", "-f", "html", "-o", &out])
+            .args(["export", "--all", "-q", "-f", "html", "-o", &out])
             .stdout(std::process::Stdio::null())
             .spawn()
             .expect("started");
@@ -1003,7 +1016,7 @@ fn full_disk_or_kill_leaves_no_partial_document() {
         child.wait().expect("ended");
         check(&out);
         // A second run completes it.
-        run(&home, &["export", "-q", "-f", "html", "-o", &out]);
+        run(&home, &["export", "--all", "-q", "-f", "html", "-o", &out]);
         assert_eq!(check(&out), 7);
     }
 }

@@ -49,9 +49,9 @@ fn path_of(row: &Value) -> PathBuf {
 /// Returns the output, with the new id replaced by a placeholder.
 fn printed(home: &Home, args: &[&str]) -> String {
     let text = run(home, args);
-    let id =
-        text.rsplit("claude --resume ").next().map(|rest| rest.lines().next().unwrap_or_default().to_owned());
-    id.filter(|id| id.len() == 36).map_or(text.clone(), |id| text.replace(&id, "[new]"))
+    let mut logs = text.lines().rev().filter_map(|line| line.strip_suffix(".jsonl")?.rsplit('/').next());
+    let id = logs.next().filter(|id| id.len() == 36).map(str::to_owned);
+    id.map_or(text.clone(), |id| text.replace(&id, "[new]").replace(&id[..8], "[new]"))
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn plain_clone_changes_only_ids() {
     context  3,250 → 3,250 tokens (recorded)
     content  4 turns
     [home]/projects/-home-user-app/[new].jsonl
-    resume it with: cd /home/user/app && claude --resume [new]
+    not resumable here: the directory of the session does not exist: /home/user/app (create it again, or copy the session to another project: `rethread clone [new] --to DIR`)
     ");
     let row = clone(&home, &["00000007"]);
     assert_eq!(fs::read(&path).expect("read"), before, "the source is as it was");
@@ -103,6 +103,7 @@ fn dry_run_and_options_report_what_is_removed() {
     content  4 turns
     removed  1 tool call, 2 conversation entries
     ----- stderr
+    nothing was written (--dry-run)
     note: the usage recorded in the clone is that of the source
     ");
     assert_snapshot!(printed(&home, &["clone", "00000007", "--path", "1"]), @"
@@ -111,7 +112,7 @@ fn dry_run_and_options_report_what_is_removed() {
     content  2 turns
     removed  6 conversation entries
     [home]/projects/-home-user-app/[new].jsonl
-    resume it with: cd /home/user/app && claude --resume [new]
+    not resumable here: the directory of the session does not exist: /home/user/app (create it again, or copy the session to another project: `rethread clone [new] --to DIR`)
     ----- stderr
     note: 1 other path is not in the clone
     ");
@@ -122,7 +123,7 @@ fn dry_run_and_options_report_what_is_removed() {
     removed  2 turns (condensed), 8 conversation entries
     kept in  [home]/projects/-home-user-app/[new]/removed.jsonl
     [home]/projects/-home-user-app/[new].jsonl
-    resume it with: cd /home/user/app && claude --resume [new]
+    not resumable here: the directory of the session does not exist: /home/user/app (create it again, or copy the session to another project: `rethread clone [new] --to DIR`)
     ----- stderr
     note: 1 other path is not in the clone
     note: the usage recorded in the clone is that of the source

@@ -173,3 +173,21 @@ fn result_is_opened_in_the_browser() {
     // On a machine without a browser the path is printed, and the export succeeds.
     assert_eq!(open("/nonexistent"), "found no program to open it with; the file is 'my pages/index.html'");
 }
+
+#[test]
+fn everything_is_written_only_if_asked_for() {
+    let home = library();
+    let elsewhere = home.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a directory");
+    for command in ["export", "clean"] {
+        let mut run = rethread(home.path());
+        let output = run.current_dir(&elsewhere).args([command, "-o", "out"]).output().expect("ended");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{printed}");
+        assert!(printed.contains("--all includes the 2 sessions of all projects"), "{printed}");
+        assert!(!elsewhere.join("out").exists());
+    }
+    let mut run = rethread(home.path());
+    let output = run.current_dir(&elsewhere).args(["export", "--all", "-o", "out"]).output().expect("ended");
+    assert!(output.status.success() && elsewhere.join("out").exists());
+}

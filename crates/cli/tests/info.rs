@@ -47,7 +47,7 @@ fn info_counts_findings_and_says_how_to_list_them() {
       size        1.8 kB: bookkeeping 75 %, tool calls 9 %, tool results 9 %, unreadable 6 %, other 2 %
       file        demo/0000d004-0000-4000-8000-000000000000.jsonl
       check       resumes completely (findings: 1 harmless)
-                  `rethread --demo check 0000d004-0000-4000-8000-000000000000` lists them
+                  `rethread --demo check 0000d004` lists them
     ");
 }
 
@@ -69,7 +69,7 @@ fn verbose_info_has_statistics_and_defects() {
       size        1.8 kB: bookkeeping 75 %, tool calls 9 %, tool results 9 %, unreadable 6 %, other 2 %
       file        demo/0000d004-0000-4000-8000-000000000000.jsonl
       check       resumes completely (findings: 1 harmless)
-                  `rethread --demo check 0000d004-0000-4000-8000-000000000000` lists them
+                  `rethread --demo check 0000d004` lists them
 
     Statistics
       file            1,821 bytes, 4 lines, 3 entries
@@ -177,7 +177,7 @@ fn check_groups_findings_and_ends_with_the_next_command() {
       harmless  line is truncated
                 line 27
                 a write was interrupted; `rethread repair` drops the unreadable part
-    repair it with: rethread repair 00000007-0000-4000-8000-000000000000
+    repair it with: rethread repair 00000007
     ----- exit Some(1)
     ");
 }
@@ -194,7 +194,7 @@ fn repair_says_what_it_changed_and_how_to_resume() {
       open call           lines 2, 3, 4, 5, 6, 7 and 18 more
     new session: [home]/projects/-a/[new].jsonl
     checked: resumes completely, no findings
-    resume it with: claude --resume [new]
+    not resumable here: no directory of this machine is known in which clients would find the session (copy it to the project of a directory: `rethread clone [new] --to DIR`)
     ");
     assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"
     12 lines were changed, 12 added, 1 dropped
@@ -203,13 +203,16 @@ fn repair_says_what_it_changed_and_how_to_resume() {
     repaired in place: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl
     the original is kept in [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
     checked: resumes completely, no findings
-    resume it with: claude --resume 00000007-0000-4000-8000-000000000000
+    not resumable here: no directory of this machine is known in which clients would find the session (copy it to the project of a directory: `rethread clone 00000007 --to DIR`)
     ");
 }
 
 /// Replaces the ids of new sessions.
 fn without_new_ids(text: &str) -> String {
-    let is_id = |word: &str| word.len() == 36 && word.bytes().filter(|&b| b == b'-').count() == 4;
+    let is_hex = |word: &str| word.len() == 8 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_new = |word: &str| is_hex(word) && word != "00000007";
+    let is_id =
+        |word: &str| is_new(word) || word.len() == 36 && word.bytes().filter(|&b| b == b'-').count() == 4;
     let split = text.split_inclusive(['/', ' ', '\n', '.']);
     let name = |part: &str| {
         let end = part.len() - 1;

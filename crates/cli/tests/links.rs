@@ -389,7 +389,7 @@ fn projects_and_config_directories_may_be_links() {
     symlink(real.path().join("store"), linked.path().join("real/projects/-a")).expect("linked");
     symlink(linked.path().join("real"), linked.path().join("config")).expect("linked");
     let config = linked.path().join("config");
-    let shown = run_to_end(&config, &["show", "00000001", "--tools", "full"]);
+    let shown = run_to_end(&config, &["show", "-q", "00000001", "--tools", "full"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("all of the result"), "{shown:?}");
     assert!(shown.stderr.is_empty(), "{shown:?}");
     let repaired = run_to_end(&config, &["repair", "00000001", "--in-place"]);

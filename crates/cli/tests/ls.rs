@@ -81,8 +81,8 @@ fn marks_have_a_legend() {
 #[test]
 fn limit_says_what_is_not_listed() {
     assert_snapshot!(demo(&["ls", "--limit", "1"]), @"
-    ID        WHEN     TURNS   SIZE  BRANCHES  TITLE
-    0000d005  3 h ago      2  33 kB            Kettle: reject the power-up reading of 85 °C
+    ID                                    WHEN     TURNS   SIZE  BRANCHES  TITLE
+    0000d005-0000-4000-8000-000000000000  3 h ago      2  33 kB            Kettle: reject the power-up reading of 85 °C
     ----- stderr
     1 of 5 sessions; --limit 0 for all
     ");

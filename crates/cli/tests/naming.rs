@@ -111,6 +111,7 @@ fn last_walks_up_to_the_project_and_falls_back_to_all() {
     assert_snapshot!(run_in(&other, &["resume", "last", "--print"]), @r#"
     cd /elsewhere && claude --resume 00000002-0000-4000-8000-000000000000
     last: 00000002 "Something newer", newest of all projects
+    not resumable here: the directory of the session does not exist: /elsewhere (create it again, or copy the session to another project: `rethread clone 00000002 --to DIR`)
     "#);
     assert!(run_in(&deep, &["ls"]).ends_with("1 session of [root]/code/kettle\n"));
     assert!(run_in(&other, &["ls"]).ends_with("\n2 sessions\n"));
@@ -199,4 +200,60 @@ fn worktrees_of_a_directory_with_the_same_encoded_name_are_not_listed() {
     let output = common::rethread(home.path()).current_dir(&ours).args(["ls"]).output().expect("ended");
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(listed.contains("Ours") && !listed.contains("Theirs"), "{listed}");
+}
+
+#[test]
+fn printed_names_find_their_sessions() {
+    let home = Home::default();
+    let mut log = LogBuilder::new(1);
+    log.prompt("Fix the kettle");
+    log.answer("Done.");
+    let bytes = String::from_utf8(log.bytes()).expect("text");
+    for (project, id) in [
+        ("a", "kettle-session-one"),
+        ("a", "kettle-session-two"),
+        ("b", "kettle-session-two"),
+        ("b", "session.one.two"),
+        ("b", "3f2a1b0c-0000-4000-8000-000000000001"),
+        ("b", "3f2a1b0c-0000-4000-8000-000000000002"),
+    ] {
+        home.write(&format!("projects/-w-{project}/{id}.jsonl"), bytes.as_bytes());
+    }
+    assert_snapshot!(run(&home, &["show", "kettle"]), @r#"
+    ----- stderr
+    error: `kettle` matches 3 sessions
+    hint: kettle-session-o "Fix the kettle", app, 4 days ago
+    hint: [home]/projects/-w-a/kettle-session-two.jsonl "Fix the kettle", app, 4 days ago
+    hint: [home]/projects/-w-b/kettle-session-two.jsonl "Fix the kettle", app, 4 days ago
+    ----- exit Some(2)
+    "#);
+    let listed = run(&home, &["ls", "--all", "-q"]);
+    assert!(listed.contains("3f2a1b0c-0000-4000-8000-000000000001"), "a pipe gets whole ids: {listed}");
+    let found = run(&home, &["search", "kettle", "--limit", "0"]);
+    let (_, hint) = found.split_once("to read hit 1: rethread show ").expect("a hint");
+    let name =
+        hint.split_whitespace().next().expect("a name").replace("[home]", &home.path().to_string_lossy());
+    assert!(run(&home, &["show", &name]).contains("Fix the kettle"), "{name}");
+    for id in ["3F2A1B0C-0000-4000-8000-000000000002", "Kettle-Session-O"] {
+        assert!(run(&home, &["show", id]).contains("Fix the kettle"), "{id}");
+    }
+}
+
+#[test]
+fn session_instead_of_a_command_is_recognised() {
+    let home = Home::default();
+    add(&home, 1, "/w/api", "Fix the login", 0);
+    let printed = run(&home, &["00000001"]);
+    assert!(printed.contains("hint: did you mean `rethread show 00000001`?"), "{printed}");
+    assert!(!run(&home, &["shwo"]).contains("did you mean `rethread show"));
+}
+
+#[test]
+fn standard_input_is_not_a_name() {
+    let mut log = LogBuilder::new(1);
+    log.prompt("A prompt - with a dash");
+    log.answer("Done.");
+    let text = String::from_utf8(log.bytes()).expect("text");
+    let printed = common::run_with(Home::default().path(), &["show", "-"], &text);
+    assert!(printed.contains("with a dash") && !printed.contains("found in the first prompt"), "{printed}");
 }

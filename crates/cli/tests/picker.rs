@@ -300,7 +300,7 @@ fn list_is_printed_where_the_picker_is_not_wanted() {
     for (at, script) in scripts.into_iter().enumerate() {
         let Some(desk) = Desk::new(&format!("plain{at}")) else { return };
         desk.add(1, "Fix the login flow");
-        desk.start((80, 40), script);
+        desk.start((120, 40), script);
         let screen = desk.wait_for_end("0");
         assert!(screen.contains("rethread show") && screen.contains("Fix the login"), "{script}:\n{screen}");
     }

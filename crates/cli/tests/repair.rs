@@ -103,7 +103,7 @@ fn check_reports_losses_with_hints() {
       loses     its parent is not in the file: 4 entries of the conversation not sent
                 line 5 · clients 2.1.112 to 2.1.325
                 `rethread repair` links it to the previous entry
-    repair it with: rethread repair 00000007-0000-4000-8000-000000000000
+    repair it with: rethread repair 00000007
     ----- exit Some(1)
     ");
     assert_snapshot!(run(&home, &["check", "00000007", "--client", "2.1.76"]), @"
@@ -112,7 +112,7 @@ fn check_reports_losses_with_hints() {
       loses     its parent is not in the file: 4 entries of the conversation not sent
                 line 5 · client 2.1.76
                 `rethread repair` links it to the previous entry
-    repair it with: rethread repair 00000007-0000-4000-8000-000000000000
+    repair it with: rethread repair 00000007
     ----- exit Some(1)
     ");
     let home = Home::default();
@@ -143,7 +143,7 @@ fn check_finds_broken_sessions_of_a_library() {
       loses     its parent is not in the file: 4 entries of the conversation not sent
                 line 5 · clients 2.1.112 to 2.1.325
                 `rethread repair` links it to the previous entry
-    repair it with: rethread repair 00000007-0000-4000-8000-000000000000
+    repair it with: rethread repair 00000007
 
     2 sessions: 1 without findings, 0 with harmless findings, 1 with losses or refusals
     ----- exit Some(1)
@@ -192,7 +192,7 @@ fn repair_in_place_keeps_a_backup() {
     repaired in place: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl
     the original is kept in [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
     checked: resumes completely, no findings
-    resume it with: claude --resume 00000007-0000-4000-8000-000000000000
+    not resumable here: no directory of this machine is known in which clients would find the session (copy it to the project of a directory: `rethread clone 00000007 --to DIR`)
     ");
     assert_eq!(fs::read(path.with_extension("jsonl.bak")).expect("kept"), broken());
     assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"nothing to repair: the session is unchanged");
@@ -297,4 +297,34 @@ fn check_offers_a_repair_only_if_it_would_change_something() {
         offered.push(offers);
     }
     assert!(offered.contains(&true) && offered.contains(&false), "{offered:?}");
+}
+
+#[test]
+fn healthy_session_is_copied_to_the_output() {
+    let home = Home::default();
+    let log = home.add("/a", &conversation());
+    let copy = home.path().join("copy.jsonl");
+    let printed = run(&home, &["repair", "00000007", "-o", &copy.to_string_lossy()]);
+    assert!(printed.contains("nothing to repair") && printed.contains("written to"), "{printed}");
+    assert_eq!(fs::read(&copy).expect("written"), fs::read(&log).expect("a log"));
+}
+
+#[test]
+fn file_without_messages_has_nothing_to_resume() {
+    let home = Home::default();
+    home.write("garbage.jsonl", b"garbage\n");
+    home.write("empty.jsonl", b"");
+    assert_snapshot!(run(&home, &["check", "garbage.jsonl"]), @"
+    garbage
+    nothing to resume: there are no messages
+      harmless  line is not JSON
+                line 1
+                clients skip it
+    ----- exit Some(1)
+    ");
+    assert_snapshot!(run(&home, &["check", "empty.jsonl"]), @"
+    empty
+    nothing to resume: there are no messages
+    ----- exit Some(1)
+    ");
 }

@@ -138,7 +138,7 @@ fn resume_explains_why_it_cannot() {
     fs::remove_dir(&place.project).expect("removed");
     assert_snapshot!(place.printed(&mut place.command(&["resume", "-q", "0000000a"])), @"
     error: the directory of the session does not exist: [home]/app
-    hint: create it again, or copy the session to another project: `rethread clone 0000000a-0000-4000-8000-000000000000 --to DIR`
+    hint: create it again, or copy the session to another project: `rethread clone 0000000a --to DIR`
     exit Some(2)
     ");
 }
@@ -157,7 +157,7 @@ fn subagents_and_files_outside_projects_are_not_resumed() {
     assert_snapshot!(run(&home, &["resume", "agent-abc"]), @"
     ----- stderr
     error: `agent-abc` is the log of a subagent, which cannot be resumed
-    hint: `rethread repair agent-abc` converts it into a session
+    hint: `rethread repair agent-ab` converts it into a session
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["resume", "backup/0000000c-0000-4000-8000-000000000000.jsonl"]), @"
@@ -265,4 +265,43 @@ fn page_names_no_config_directory() {
     assert!(own.contains("claude --resume 0000000a"), "{own}");
     let other = page(place.command(&["--config-dir", &config]).env_remove("CLAUDE_CONFIG_DIR"));
     assert!(!other.contains("CLAUDE_CONFIG_DIR") && !other.contains("claude --resume"), "{other}");
+}
+
+#[test]
+fn clone_of_a_clone_keeps_the_directory_of_its_project() {
+    let place = Place::new("app");
+    let other = place.home.path().canonicalize().expect("exists").join("other");
+    fs::create_dir(&other).expect("a directory");
+    let clone = |args: &[&str]| {
+        let output = place.command(&[&["clone", "--json"], args].concat()).output().expect("ended");
+        let row: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        row["id"].as_str().expect("an id").to_owned()
+    };
+    let first = clone(&["0000000a", "--to", &other.to_string_lossy()]);
+    for options in [&[][..], &["--path", "1"]] {
+        let second = clone(&[&[&*first], options].concat());
+        let printed = place.printed(&mut place.command(&["clone", &second]));
+        assert!(printed.contains("resume it with: cd [home]/other && claude --resume"), "{printed}");
+        let listed = place.command(&["ls", "--all", "--json"]).output().expect("ended").stdout;
+        let listed = String::from_utf8_lossy(&listed).into_owned();
+        let row = listed.lines().find(|line| line.contains(&second)).expect("listed");
+        assert!(row.contains(&format!("\"project\":\"{}\"", other.display())), "{row}");
+    }
+}
+
+#[test]
+fn every_command_says_why_a_session_cannot_be_resumed_here() {
+    let place = Place::new("app");
+    fs::remove_dir(&place.project).expect("removed");
+    let reason = "not resumable here: the directory of the session does not exist: [home]/app";
+    let advice = "`rethread clone 0000000a --to DIR`";
+    for args in [&["show", "0000000a"][..], &["info", "0000000a"], &["resume", "0000000a", "--print"]] {
+        let printed = place.printed(place.command(args).env("COLUMNS", "300"));
+        assert!(printed.contains(reason) && printed.contains(advice), "{args:?}: {printed}");
+        assert!(printed.contains("claude --resume") == (args[0] == "resume"), "{args:?}: {printed}");
+    }
+    let cloned = place.printed(&mut place.command(&["clone", "0000000a"]));
+    assert!(cloned.contains(reason) && !cloned.contains("claude --resume"), "{cloned}");
+    let demo = place.printed(&mut place.command(&["--demo", "clone", "0000d001"]));
+    assert!(demo.contains("sample sessions cannot be resumed"), "{demo}");
 }

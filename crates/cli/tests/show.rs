@@ -39,8 +39,6 @@ fn conversation_is_laid_out_for_a_terminal() {
     project  /home/user/app (main)
     when     5 Jan 2026 00:00 · 1 turn
     model    claude-opus-5
-    resume   cd /home/user/app &&
-             claude --resume 00000001-0000-4000-8000-000000000000
 
     ▌ you  turn 1 · #1 · 5 Jan 2026 00:00
     ▌ Fix the *kettle*:
@@ -96,8 +94,6 @@ fn full_tool_calls_are_readable() {
     project  /home/user/app (main)
     when     5 Jan 2026 00:00 · 1 turn
     model    claude-opus-5
-    resume   cd /home/user/app &&
-             claude --resume 00000001-0000-4000-8000-000000000000
 
     ▌ you  turn 1 · #1 · 5 Jan 2026 00:00
     ▌ Fix the *kettle*:

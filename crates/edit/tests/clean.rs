@@ -219,6 +219,27 @@ fn names_get_stable_pseudonyms() {
 }
 
 #[test]
+fn owner_of_a_session_outside_home_directories_is_replaced_everywhere() {
+    let people = RedactOptions { people: true, ..RedactOptions::default() };
+    let cleaned = |cwd: &str| {
+        let log = serde_json::json!({ "type": "mode", "cwd": cwd }).to_string()
+            + "\n"
+            + &entry("user text", "hello winona there: C:\\Users\\winona\\x", 0)
+            + &entry("tool result", "-rw-r--r-- 1 winona 197609 see /home/bob/x, said bob", 1);
+        let (out, _) = clean(log.as_bytes(), RuleSet::default(), &people);
+        String::from_utf8(out).expect("text")
+    };
+    let outside = cleaned("D:\\code\\app");
+    assert!(!outside.contains("winona") && !outside.contains("bob"), "{outside}");
+    // An owner who is known is not one of the others.
+    let inside = cleaned("C:\\Users\\winona\\app");
+    assert!(
+        !inside.contains("winona") && !inside.contains("/bob") && inside.contains("said bob"),
+        "{inside}"
+    );
+}
+
+#[test]
 fn names_in_windows_paths_are_replaced_at_any_depth_of_escaping() {
     let people = RedactOptions { people: true, ..RedactOptions::default() };
     for users in ["Users", "users"] {

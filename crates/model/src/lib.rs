@@ -47,6 +47,7 @@ mod reminders;
 mod search_results;
 mod search_text;
 mod session_outline;
+mod short_ids;
 mod sql_rows;
 mod step_sequence;
 mod step_stream;
@@ -91,13 +92,14 @@ pub use search_text::{
 };
 pub use session::{BranchPoint, Path, Session};
 pub use session_outline::{OutlineItem, OutlineItemKind, OutlinedPath, SessionOutline};
+pub use short_ids::ShortIds;
 pub use sql_rows::{SqlRowWriter, SqlValue};
 pub use step_sequence::{ItemHeader, StepItems};
 pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
 pub use summary::{OriginKind, SessionId, SessionInfo, SessionKind, SessionOrigin, SessionSummary, Worktree};
-pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
+pub use title::{Title, TitleSource, collapse_whitespace, heading, heading_within, title};
 pub use transcript::{
     CallEvent, CallSidecars, ListedSubagent, MessageEvent, NoteEvent, OutlineEntry, PartEvent,
     ReadWholeResult, ResultEvent, SiblingPath, SubagentEvent, SubagentNo, Transcript, TranscriptHeader,

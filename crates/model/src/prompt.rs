@@ -184,6 +184,7 @@ pub fn readable_text(text: &str) -> Cow<'_, str> {
         "bash-input" => around("! ", "bash-input"),
         "user-memory-input" => around("# ", "user-memory-input"),
         "teammate-message" => Some(team_message_text(text)),
+        "task-notification" => task_report(text),
         tag @ ("local-command-stdout" | "local-command-stderr") => element_text(text, tag).map(str::to_owned),
         "bash-stdout" | "bash-stderr" => {
             let outputs =
@@ -245,6 +246,15 @@ fn team_message_text(text: &str) -> String {
         })
     };
     text.split("<teammate-message").skip(1).map(body).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns what a report about a background task says: its summary, the result, and what follows the report.
+fn task_report(text: &str) -> Option<String> {
+    let summary = element_text(text, "summary")?;
+    let result = element_text(text, "result").unwrap_or_default();
+    let after = text.rsplit_once("</task-notification>").map_or("", |(_, after)| after.trim());
+    let parts = [summary, result, after].into_iter().filter(|part| !part.is_empty());
+    Some(parts.collect::<Vec<_>>().join("\n\n"))
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
@@ -309,6 +319,16 @@ pub(crate) fn author_of_entry<'r>(line: &Line, raw: &'r [u8]) -> (Author, &'r [u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn report_of_a_task_is_shown_without_markup() {
+        let report = "<task-notification>\n<task-id>a91</task-id>\n<status>completed</status>\n\
+                      <summary>Agent \"Dig\" completed</summary>\n<result>Found it.</result>\n\
+                      </task-notification>\nRead the log.";
+        assert_eq!(readable_text(report), "Agent \"Dig\" completed\n\nFound it.\n\nRead the log.");
+        let unknown = "<task-notification>later</task-notification>";
+        assert_eq!(readable_text(unknown), unknown, "without a summary nothing is left out");
+    }
 
     #[test]
     fn client_markup_is_not_human() {

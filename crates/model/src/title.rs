@@ -74,15 +74,20 @@ const MAX_TITLE: usize = 80;
 /// Returns the first line of a text that contains a letter or digit, without Markdown, cut to the length of a
 /// title.
 pub fn heading(text: &str) -> String {
+    heading_within(text, MAX_TITLE)
+}
+
+/// Returns the same as [`heading`], cut to another number of characters.
+pub fn heading_within(text: &str, max: usize) -> String {
     let fence = |line: &&str| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
     let lines =
         text.lines().filter(|line| !fence(line)).map(|line| collapse_whitespace(&without_markdown(line)));
     let line = { lines }.find(|line| line.chars().any(char::is_alphanumeric));
     let line = line.unwrap_or_else(|| collapse_whitespace(text));
-    if line.chars().count() <= MAX_TITLE {
+    if line.chars().count() <= max {
         return line;
     }
-    let cut: String = line.chars().take(MAX_TITLE - 1).collect();
+    let cut: String = line.chars().take(max.saturating_sub(1)).collect();
     // Cuts between words, unless the last word is most of the line.
     let end = cut.rfind(' ').filter(|&end| end > cut.len() / 2).unwrap_or(cut.len());
     format!("{}…", cut[..end].trim_end())

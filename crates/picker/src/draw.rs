@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Clear, Widget};
 use rethread_render::{Style as Role, format_count, truncate};
 use unicode_width::UnicodeWidthStr;
 
-use crate::keys::{HELP_KEYS, KeyHint, LIST_KEYS, PATH_KEYS, PREVIEW_KEYS};
+use crate::keys::{HELP_KEYS, KeyHint, LIST_KEYS, MARKS, PATH_KEYS, PREVIEW_KEYS, QUIT};
 use crate::look::replace_non_ascii;
 use crate::preview::path_line;
 use crate::rows::RowColumns;
@@ -134,14 +134,16 @@ impl PickerState {
     }
 
     fn draw_nothing(&self, area: Rect, buffer: &mut Buffer) {
-        let text = match (&self.scope, self.query.text().trim().is_empty()) {
-            (PickerScope::Project(_), false) => "No session matches. Tab searches all projects.",
-            (PickerScope::All, false) => "No session matches.",
-            (PickerScope::Project(_), true) => "No conversations. Tab lists all projects.",
-            (PickerScope::All, true) => "No conversations.",
+        let lines = match (&self.scope, self.query.text().trim().is_empty()) {
+            (PickerScope::Project(_), false) => ["No session matches.", "Tab searches all projects."],
+            (PickerScope::All, false) => ["No session matches.", ""],
+            (PickerScope::Project(_), true) => ["No conversations.", "Tab lists all projects."],
+            (PickerScope::All, true) => ["No conversations.", ""],
         };
         let room = usize::from(area.width.saturating_sub(3));
-        buffer.set_stringn(area.x + 2, area.y, text, room, self.look.style(Role::Dim));
+        for (y, text) in (area.y..area.bottom()).zip(lines) {
+            buffer.set_stringn(area.x + 2, y, text, room, self.look.style(Role::Dim));
+        }
     }
 
     fn draw_preview(&mut self, area: Rect, buffer: &mut Buffer) {
@@ -200,10 +202,10 @@ impl PickerState {
     }
 
     fn draw_keys(&self, area: Rect, buffer: &mut Buffer) {
-        let rows = u16::try_from(LIST_KEYS.len()).unwrap_or(u16::MAX);
+        let rows = u16::try_from(LIST_KEYS.len() + MARKS.len()).unwrap_or(u16::MAX);
         let inner = draw_box(area, (76, rows), "Keys", self, buffer);
         let room = usize::from(inner.width.saturating_sub(8));
-        for (y, hint) in (inner.y..inner.bottom()).zip(&LIST_KEYS) {
+        for (y, hint) in (inner.y..inner.bottom()).zip(LIST_KEYS.iter().chain(&MARKS)) {
             buffer.set_stringn(inner.x, y, hint.key, 7, self.look.style(Role::Id));
             buffer.set_stringn(inner.x + 8, y, truncate(hint.long, room), room, Style::new());
         }
@@ -213,7 +215,7 @@ impl PickerState {
         let look = &self.look;
         let right = match (self.n_unread, self.n_skipped) {
             (0, 0) => String::new(),
-            (0, n) => format!("{} skipped", format_count(n as u64)),
+            (0, n) => format!("{} hidden", format_count(n as u64)),
             (n, _) => format!("{} to read", format_count(n as u64)),
         };
         let right_width = u16::try_from(right.width()).unwrap_or(0);
@@ -239,7 +241,9 @@ impl PickerState {
     /// Draws as many hints as fit. Returns the column after them.
     fn draw_hints(&self, area: Rect, limit: u16, hints: &[KeyHint], buffer: &mut Buffer) -> u16 {
         let mut x = area.x + 1;
-        for hint in hints {
+        // A letter is a part of the query once there is one.
+        let is_typing = self.view == PickerView::List && !self.query.text().is_empty();
+        for hint in hints.iter().filter(|hint| !(is_typing && hint.key == QUIT)) {
             let width = hint.key.width() + 1 + hint.short.width();
             if usize::from(x) + width + 2 > usize::from(limit) {
                 break;

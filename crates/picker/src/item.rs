@@ -1,8 +1,8 @@
 //! The sessions of the list.
 
 use nucleo_matcher::Utf32String;
-use rethread::{SessionSummary, Time, TitleSource};
-use rethread_render::{escape, origin_label, short_id};
+use rethread::{SessionSummary, ShortIds, Time, TitleSource};
+use rethread_render::{escape, origin_label};
 
 use crate::look::PickerLook;
 
@@ -43,6 +43,8 @@ pub(crate) struct ItemSummary {
     pub(crate) turns: u64,
     pub(crate) paths: u64,
     pub(crate) is_live: bool,
+    /// A client in use would lose or refuse a part of it.
+    pub(crate) is_harmed: bool,
 }
 
 impl PickerItem {
@@ -50,7 +52,7 @@ impl PickerItem {
     pub fn new(id: &str, project: &str, modified: Option<Time>) -> Self {
         Self {
             id: id.to_owned(),
-            short_id: escape(short_id(id)).into_owned(),
+            short_id: escape(ShortIds::default().shorten(id)).into_owned(),
             project: project_name(project),
             modified,
             content: ItemContent::Unread,
@@ -70,7 +72,7 @@ impl PickerItem {
             TitleSource::FirstPrompt => (look.line(&summary.title.text), false),
             _ => (look.line(&summary.title.text), true),
         };
-        let origin = look.line(&origin_label(summary));
+        let origin = look.line(&origin_label(summary, &ShortIds::default()));
         let title = if origin.is_empty() { title } else { format!("{title} {origin}") };
         self.content = ItemContent::Session(ItemSummary {
             title,
@@ -78,6 +80,7 @@ impl PickerItem {
             turns: summary.turns,
             paths: summary.paths,
             is_live: summary.is_live,
+            is_harmed: summary.is_harmed(),
         });
     }
 

@@ -16,12 +16,12 @@ const fn hint(key: &'static str, short: &'static str, long: &'static str) -> Key
 /// The keys of the list; the footer shows as many as fit, in this order.
 pub(crate) const LIST_KEYS: [KeyHint; 17] = [
     hint("Enter", "resume", "resume the session in its directory (also ^R)"),
-    hint("^S", "show", "read the conversation"),
+    hint("^S", "show", "read the conversation; q leaves the pager"),
     hint("→", "preview", "open the preview; ← or Esc closes it"),
     hint("Tab", "scope", "switch between this project and all projects"),
     hint("F1", "keys", "show this list (also ? while the query is empty)"),
-    hint("q", "quit", "quit while the query is empty (type a space first to search for q)"),
-    hint("^T", "tree", "draw the branches"),
+    hint(QUIT, "quit", "quit while the query is empty (type a space first to search for q)"),
+    hint("^T", "tree", "draw the branches; q leaves the pager"),
     hint("^F", "clone", "choose a path and clone it into a new session"),
     hint("^E", "export", "export the session as a page"),
     hint("^K", "check", "check whether the session will resume completely"),
@@ -32,6 +32,16 @@ pub(crate) const LIST_KEYS: [KeyHint; 17] = [
     hint("^U ^W", "delete", "delete the query, or its last word"),
     hint("^Z", "suspend", "suspend the program"),
     hint("^C", "quit", "quit at any time"),
+];
+
+/// The key that quits while the query is empty.
+pub(crate) const QUIT: &str = "q";
+
+/// The meaning of marks and counts; listed after the keys.
+pub(crate) const MARKS: [KeyHint; 3] = [
+    hint("●", "", "the session is open in a client"),
+    hint("!", "", "clients lose or refuse a part of the session (^K explains it)"),
+    hint("hidden", "", "subagents, headless runs and files without a conversation"),
 ];
 
 /// The keys of the preview.

@@ -12,7 +12,7 @@ use crate::look::PickerLook;
 
 /// The widths of the columns for a width of the list; 0 hides a column.
 ///
-/// Columns give way to the title in this order: branches, turns, project, time.
+/// Columns give way to the title in this order: branches, turns, time, project. The order of the rows tells the time, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowColumns {
     title: u16,
@@ -39,7 +39,10 @@ impl RowColumns {
         if columns.title_room(width) < 30 {
             columns.turns = 0;
         }
-        if columns.title_room(width) < 24 {
+        if columns.title_room(width) < 24 && columns.project > 0 {
+            columns.time = 0;
+        }
+        if columns.title_room(width) < 16 {
             columns.project = 0;
         }
         if columns.title_room(width) < 16 {
@@ -97,8 +100,13 @@ impl RowColumns {
             buffer,
         );
         self.highlight(area, item, matched, look, buffer);
-        if matches!(&item.content, ItemContent::Session(summary) if summary.is_live) {
-            buffer.set_string(area.x + 1, area.y, "●", look.style(Role::Active));
+        let mark = match &item.content {
+            ItemContent::Session(summary) if summary.is_live => Some(("●", Role::Active)),
+            ItemContent::Session(summary) if summary.is_harmed => Some(("!", Role::Error)),
+            _ => None,
+        };
+        if let Some((mark, role)) = mark {
+            buffer.set_string(area.x + 1, area.y, mark, look.style(role));
         }
         if is_selected {
             buffer.set_string(area.x, area.y, "▌", look.cursor());

@@ -105,7 +105,7 @@ fn skipped_logs_leave_the_list_and_are_counted() {
     assert!(desk.screen().contains("5 to read"));
     desk.state.add_summaries((3..SAMPLE.len()).map(|at| (at, Ok::<_, ()>(Some(summary(at))))));
     desk.draw();
-    assert!(desk.screen().contains("1 skipped"));
+    assert!(desk.screen().contains("1 hidden"));
     assert_eq!(desk.press(KeyCode::Enter), Some(PickerAction::Resume(1)));
 }
 

@@ -31,9 +31,9 @@ pub struct CallSummary {
 /// The result of a call in a few words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallOutcome {
-    /// Its first line.
+    /// Its first line that says something.
     pub text: String,
-    /// The number of further lines that are not empty.
+    /// The number of other lines that are not empty.
     pub more_lines: u64,
     /// The call failed.
     pub is_error: bool,
@@ -100,7 +100,9 @@ impl CallOutcome {
     /// Summarises the text of a result.
     pub fn new(text: &str, is_error: bool) -> Self {
         let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let mut first = line_of(lines().next().unwrap_or("no output"));
+        // A bracket, a rule or a heading of one word says nothing about what follows.
+        let first = lines().find(|line| says_something(line)).or_else(|| lines().next());
+        let mut first = line_of(first.unwrap_or("no output"));
         let mut shown = 1;
         // The exit code is on a line of its own, before the output; the reason is the first line that names an error.
         if is_error && first.starts_with("Exit code ") {
@@ -120,6 +122,14 @@ impl CallOutcome {
     pub fn of_result(result: &ResultEvent<'_>) -> Self {
         Self::new(&result.text(), result.block.is_error())
     }
+}
+
+/// Returns whether a line of output has words, and is not only the heading of a section or the begin of a code block.
+fn says_something(line: &str) -> bool {
+    let words = line.trim_start_matches('#');
+    let is_heading = words.len() < line.len() && words.starts_with(' ');
+    let is_bare = is_heading && words.split_whitespace().nth(1).is_none();
+    !is_bare && !line.starts_with("```") && line.contains(char::is_alphanumeric)
 }
 
 /// Returns whether a line of output begins like the message of an error.
@@ -267,9 +277,20 @@ impl CallFields<'_> {
         match (found, String::from_utf8_lossy(self.input.raw())) {
             (Some(found), _) => found,
             (None, _) if members == 0 && self.input.is_object() => String::new(),
+            (None, raw) if raw.len() <= SHORT_ARGUMENT && self.input.is_object() => self.listed_members(),
             (None, raw) if raw.len() <= SHORT_ARGUMENT => raw.into_owned(),
             (None, _) => format!("({})", plural(members, "field")),
         }
+    }
+
+    /// Lists the members of a short input as people write them.
+    fn listed_members(&self) -> String {
+        let mut members = Vec::new();
+        self.input.for_each_member(|name, value| {
+            let value = value.as_str().unwrap_or_else(|| String::from_utf8_lossy(value.raw()));
+            members.push(format!("{}: {value}", String::from_utf8_lossy(name)));
+        });
+        members.join(", ")
     }
 
     fn lines_read(&self) -> String {
@@ -382,6 +403,18 @@ mod tests {
         let (input, copy) = (Json::new(input.as_bytes()), Json::new(copy.as_bytes()));
         let summary = CallSummary::of_input(tool, input, copy, "/home/ada/kettle");
         format!("{} | {} | {}", summary.tool, summary.line(), summary.detail)
+    }
+
+    #[test]
+    fn summary_of_a_result_is_a_line_that_says_something() {
+        let summary = |text: &str| {
+            let CallOutcome { text, more_lines, .. } = CallOutcome::new(text, false);
+            format!("{text} +{more_lines}")
+        };
+        assert_eq!(summary("{\n  \"name\": \"kettle\"\n}"), "\"name\": \"kettle\" +2");
+        assert_eq!(summary("---\n## Summary\n\nAll is well."), "All is well. +2");
+        assert_eq!(summary("## Report of the kettle\nHot."), "## Report of the kettle +1");
+        assert_eq!(summary("{}"), "{} +0", "if no line says anything, the first one");
     }
 
     #[test]

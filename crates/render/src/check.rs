@@ -25,7 +25,12 @@ pub fn write_check(
             None => groups.push((finding.kind, finding.severity, vec![finding])),
         }
     }
+    // The verdict says that there is no conversation.
+    let is_said = |kind: FindingKind| kind == FindingKind::NoConversation && !checked.has_harmful_findings();
     for (kind, severity, group) in groups {
+        if is_said(kind) {
+            continue;
+        }
         let mut fields = FieldWriter { out, look, label_width: LABEL };
         write_group(&mut fields, severity, &group)?;
         fields.text("", Style::Dim, hint(kind))?;
@@ -42,7 +47,9 @@ pub fn verdict(findings: &[Finding]) -> (Style, &'static str) {
     match findings.iter().map(|finding| finding.severity).max() {
         Some(Severity::Refusal) => (Style::Error, "does not resume in every client"),
         Some(Severity::Loss) => (Style::Error, "resumes, with losses"),
-        Some(Severity::Harmless) if !has_conversation => (Style::Dim, "nothing to resume"),
+        Some(Severity::Harmless) if !has_conversation => {
+            (Style::Dim, "nothing to resume: there are no messages")
+        }
         Some(Severity::Harmless) => (Style::Active, "resumes completely"),
         None => (Style::Active, "resumes completely, no findings"),
     }

@@ -8,7 +8,7 @@ use rethread_model::ByteCounts;
 use crate::rows::{BytesByKind, CloneRow, RemovedCounts};
 use crate::text::{DisplayOptions, Style, format_bytes, format_count};
 
-/// Writes the summary of a clone, before and after. `resume` is the command that resumes it, ready for printing.
+/// Writes the summary of a clone, before and after. `resume` says how to resume it, ready for printing.
 pub fn write_clone(
     out: &mut dyn Write,
     row: &CloneRow,
@@ -42,7 +42,7 @@ pub fn write_clone(
         writeln!(out, "{}", look.sanitize_line(path))?;
     }
     if let Some(resume) = resume {
-        writeln!(out, "resume it with: {resume}")?;
+        writeln!(out, "{resume}")?;
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ impl From<&CloneCounts> for RemovedCounts {
             shortened: counts.shortened,
             thinking: counts.thinking,
             mended: counts.repaired,
-            added: counts.added,
+            added: counts.added.total(),
             unreadable: counts.unreadable,
         }
     }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use rethread_model::{
-    ByteCounts, Finding, Inventory, LinkCounts, OriginKind, SessionInfo, SessionOverview, Severity, Time,
-    ToolCallCounts, Usage,
+    ByteCounts, Finding, Inventory, LinkCounts, OriginKind, SessionInfo, SessionOverview, Severity, ShortIds,
+    Time, ToolCallCounts, Usage,
 };
+use unicode_width::UnicodeWidthStr;
 
 use crate::check::verdict;
 use crate::fields::{FieldWriter, layout_width};
-use crate::ls::id_width;
+use crate::ls::shown_id;
 use crate::text::{
     DisplayOptions, Style, format_amount, format_bytes, format_count, format_duration, pad, pad_left, plural,
     truncate,
@@ -21,6 +22,8 @@ use crate::text::{
 pub struct InfoHints {
     /// The command that resumes the session.
     pub resume: Option<String>,
+    /// The reason why it cannot be resumed on this machine.
+    pub not_resumable: Option<String>,
     /// The command that lists the findings, if there are any.
     pub findings: Option<String>,
 }
@@ -204,6 +207,9 @@ fn write_findings(fields: &mut FieldWriter<'_>, findings: &[Finding], hints: &In
     }
     if let Some(resume) = &hints.resume {
         fields.lines("resume", Style::Plain, [resume.clone()])?;
+    }
+    if let Some(reason) = &hints.not_resumable {
+        fields.text("resume", Style::Dim, reason)?;
     }
     Ok(())
 }
@@ -389,30 +395,32 @@ const CELL: usize = 8;
 /// The head of the ids.
 const ID_HEAD: &str = "SESSION";
 
-/// Returns the number of columns for ids: all of them if all cells fit next to it, or else as many as identify each
-/// session.
-fn id_columns(infos: &[SessionInfo], width: usize) -> usize {
-    let ids: Vec<&str> = infos.iter().map(|info| info.id.as_str()).collect();
-    let longest = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0);
-    if longest + COLUMNS.len() * (CELL + 1) <= width { longest } else { id_width(&ids).min(longest) }
-}
-
-/// Writes one line per session. Columns for which there is no room are left out, last ones first.
-pub fn write_info_table(out: &mut dyn Write, infos: &[SessionInfo], look: &DisplayOptions) -> io::Result<()> {
+/// Writes one line per session. Ids are shortened for a terminal to what names the session among `ids`. Columns for
+/// which there is no room are left out, last ones first.
+pub fn write_info_table(
+    out: &mut dyn Write,
+    infos: &[SessionInfo],
+    ids: &ShortIds,
+    look: &DisplayOptions,
+) -> io::Result<()> {
     let width = layout_width(look);
-    let id_width = id_columns(infos, width).max(ID_HEAD.len());
+    let whole = infos.iter().map(|info| info.id.as_str().width()).max().unwrap_or(0);
+    let has_room = whole + COLUMNS.len() * (CELL + 1) <= width;
+    let shown = |info: &SessionInfo| match has_room {
+        true => look.sanitize_line(info.id.as_str()),
+        false => look.sanitize_line(shown_id(info.id.as_str(), ids, look)),
+    };
+    let id_width = infos.iter().map(|info| shown(info).width()).max().unwrap_or(0).max(ID_HEAD.len());
+    let id_width = look.width.map_or(id_width, |_| id_width.min(width.saturating_sub(CELL + 1)));
     let n = (width.saturating_sub(id_width) / (CELL + 1)).clamp(1, COLUMNS.len());
     let columns = &COLUMNS[..n];
-    let id = |text: &str| {
-        let text: String = look.sanitize_line(text).chars().take(id_width).collect();
-        pad(&text, id_width)
-    };
+    let id = |text: &str| pad(&truncate(text, id_width), id_width);
     let head: String = columns.iter().map(|(head, _)| format!(" {}", pad_left(head, CELL))).collect();
     writeln!(out, "{}", look.paint(Style::Dim, id(ID_HEAD) + &head))?;
     for info in infos {
         let cell = |(_, cell): &InfoColumn| format!(" {}", pad_left(&cell(&info.inventory), CELL));
         let cells: String = columns.iter().map(cell).collect();
-        writeln!(out, "{}{}", look.paint(Style::Id, id(info.id.as_str())), cells.trim_end())?;
+        writeln!(out, "{}{}", look.paint(Style::Id, id(&shown(info))), cells.trim_end())?;
     }
     Ok(())
 }

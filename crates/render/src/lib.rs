@@ -52,7 +52,7 @@ pub use export::{
 pub use fields::{wrap_message, write_wrapped};
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{InfoHints, write_info_table, write_overview, write_statistics, write_total};
-pub use ls::{id_width, origin_label, short_id, write_ls};
+pub use ls::{ListColumn, ListOptions, origin_label, shown_id, write_ls};
 pub use outline::write_outline;
 pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
 pub use prose::StyledLine;

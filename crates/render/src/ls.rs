@@ -1,12 +1,14 @@
 //! A table of sessions that fits the terminal.
 //!
 //! The title gets the most room. While fewer than [`MIN_TITLE`] columns remain for it, other columns are left out, in
-//! the order of [`Column::DROPPED`]; the id, the time and the title are always shown. Without a width, as in a pipe,
+//! the order of [`ListColumn::DROPPED`]; the id, the time and the title are always shown. Without a width, as in a pipe,
 //! every column is shown in full.
 
 use std::io::{self, Write};
 
-use rethread_model::{OriginKind, SessionKind, SessionOrigin, SessionSummary, TitleSource};
+use rethread_model::{
+    OriginKind, SessionKind, SessionOrigin, SessionSummary, ShortIds, TitleSource, heading, heading_within,
+};
 use unicode_width::UnicodeWidthStr;
 
 use crate::project_names::project_names;
@@ -20,16 +22,33 @@ const GAP: &str = "  ";
 
 /// A column other than the title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
+pub enum ListColumn {
+    /// The id.
     Id,
+    /// The time of the last change.
     When,
+    /// The number of prompts.
     Turns,
+    /// The size of the log.
     Size,
+    /// The number of paths.
     Branches,
+    /// The name of the project.
     Project,
 }
 
-impl Column {
+/// Options of a table of sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct ListOptions<'l> {
+    /// The ids of all sessions. On a terminal an id is shortened to what names the session among them.
+    pub ids: &'l ShortIds,
+    /// The reader's home directory, if it is known.
+    pub home: Option<&'l str>,
+    /// The columns that were asked for, such as the one by which the sessions are sorted. They are left out last.
+    pub wanted: &'l [ListColumn],
+}
+
+impl ListColumn {
     const ALL: [Self; 6] = [Self::Id, Self::When, Self::Turns, Self::Size, Self::Branches, Self::Project];
 
     /// The columns that are left out if the title needs the room, first one first.
@@ -62,6 +81,15 @@ impl Column {
         }
     }
 
+    /// Returns its largest width in a terminal of this width. Names of projects and of logs may be of any length.
+    fn max_width(self, terminal: usize) -> Option<usize> {
+        match self {
+            Self::Id => Some((terminal / 5).clamp(16, 40)),
+            Self::Project => Some(max_project_width(terminal)),
+            _ => None,
+        }
+    }
+
     /// Returns whether it is worth showing if there is room. In a pipe, only the project depends on the sessions.
     fn is_useful(self, sessions: &[SessionSummary], names: &[String], look: &DisplayOptions) -> bool {
         match self {
@@ -72,20 +100,20 @@ impl Column {
     }
 }
 
-/// Writes a table of sessions. Ids are shortened to a width that keeps them distinct. `home` is the reader's home
-/// directory, if it is known.
+/// Writes a table of sessions.
 pub fn write_ls(
     out: &mut dyn Write,
     sessions: &[SessionSummary],
-    home: Option<&str>,
+    options: &ListOptions<'_>,
     look: &DisplayOptions,
 ) -> io::Result<()> {
     if sessions.is_empty() {
         return Ok(());
     }
-    let names = project_names(sessions, home, look.width.map(max_project_width));
-    let table = SessionTable::new(sessions, &names, look);
-    let cells = |texts: &dyn Fn(Column) -> String| {
+    let ids = options.ids;
+    let names = project_names(sessions, options.home, look.width.map(max_project_width));
+    let table = SessionTable::new(sessions, &names, options, look);
+    let cells = |texts: &dyn Fn(ListColumn) -> String| {
         let columns = table.columns.iter();
         columns
             .map(|&(column, width)| column.align(&truncate(&texts(column), width), width))
@@ -94,38 +122,37 @@ pub fn write_ls(
     let head = [cells(&|column| column.head().to_owned()), vec![" ".repeat(table.marks) + "TITLE"]].concat();
     writeln!(out, "{}", look.paint(Style::Dim, head.join(GAP)))?;
     for (session, name) in sessions.iter().zip(&names) {
-        let texts = cells(&|column| look.sanitize_line(&cell(column, session, name, &table, look)));
+        let texts = cells(&|column| look.sanitize_line(&cell(column, session, name, ids, look)));
         for ((column, _), text) in table.columns.iter().zip(texts) {
             write!(out, "{}{GAP}", look.paint(column.style(), text))?;
         }
-        writeln!(out, "{}", table.title_cell(session, look))?;
+        writeln!(out, "{}", table.title_cell(session, ids, look))?;
     }
     Ok(())
 }
 
 fn cell(
-    column: Column,
+    column: ListColumn,
     session: &SessionSummary,
     name: &str,
-    table: &SessionTable,
+    ids: &ShortIds,
     look: &DisplayOptions,
 ) -> String {
     match column {
-        Column::Id => id_start(session.id.as_str(), table.id_width).to_owned(),
-        Column::When => look.format_ago(session.recency()),
-        Column::Turns => format_count(session.turns),
-        Column::Size => format_bytes(session.bytes),
-        Column::Branches if session.paths > 1 => format_count(session.paths),
-        Column::Branches => String::new(),
-        Column::Project => name.to_owned(),
+        ListColumn::Id => shown_id(session.id.as_str(), ids, look).to_owned(),
+        ListColumn::When => look.format_ago(session.recency()),
+        ListColumn::Turns => format_count(session.turns),
+        ListColumn::Size => format_bytes(session.bytes),
+        ListColumn::Branches if session.paths > 1 => format_count(session.paths),
+        ListColumn::Branches => String::new(),
+        ListColumn::Project => name.to_owned(),
     }
 }
 
 /// The layout of a table.
 struct SessionTable {
     /// The columns before the title, with their widths.
-    columns: Vec<(Column, usize)>,
-    id_width: usize,
+    columns: Vec<(ListColumn, usize)>,
     /// The width of the marks before the titles: none, or two columns for each kind that occurs.
     marks: usize,
     any_live: bool,
@@ -135,38 +162,46 @@ struct SessionTable {
 }
 
 impl SessionTable {
-    fn new(sessions: &[SessionSummary], names: &[String], look: &DisplayOptions) -> Self {
-        let ids: Vec<&str> = sessions.iter().map(|session| session.id.as_str()).collect();
+    fn new(
+        sessions: &[SessionSummary],
+        names: &[String],
+        options: &ListOptions<'_>,
+        look: &DisplayOptions,
+    ) -> Self {
         let any_live = sessions.iter().any(|session| session.is_live);
         let any_harmed = sessions.iter().any(SessionSummary::is_harmed);
         let mut table = Self {
             columns: Vec::new(),
-            id_width: id_width(&ids),
             marks: 2 * (usize::from(any_live) + usize::from(any_harmed)),
             any_live,
             any_harmed,
             title: None,
         };
-        for column in Column::ALL {
+        for column in ListColumn::ALL {
             if column.is_useful(sessions, names, look) {
                 let texts = sessions.iter().zip(names).map(|(session, name)| {
-                    look.sanitize_line(&cell(column, session, name, &table, look)).width()
+                    look.sanitize_line(&cell(column, session, name, options.ids, look)).width()
                 });
                 let width = texts.max().unwrap_or(0).max(column.head().len());
-                let limit = look.width.filter(|_| column == Column::Project).map_or(width, max_project_width);
-                table.columns.push((column, width.min(limit)));
+                let limit = look.width.and_then(|terminal| column.max_width(terminal));
+                table.columns.push((column, limit.map_or(width, |limit| width.min(limit))));
             }
         }
-        table.fit(sessions, look);
+        table.fit(sessions, options, look);
         table
     }
 
     /// Leaves out columns until the titles have enough room.
-    fn fit(&mut self, sessions: &[SessionSummary], look: &DisplayOptions) {
+    fn fit(&mut self, sessions: &[SessionSummary], options: &ListOptions<'_>, look: &DisplayOptions) {
         let Some(width) = look.width else { return };
-        let longest = sessions.iter().map(|session| title(session).0.width() + origin_label(session).width());
+        let longest = sessions
+            .iter()
+            .map(|session| title(session, None).0.width() + origin_label(session, options.ids).width());
         let needed = longest.max().unwrap_or(0).min(MIN_TITLE);
-        let mut dropped = Column::DROPPED.into_iter();
+        let is_wanted = |column: &ListColumn| options.wanted.contains(column);
+        let mut dropped: Vec<ListColumn> = ListColumn::DROPPED.to_vec();
+        dropped.sort_by_key(is_wanted);
+        let mut dropped = dropped.into_iter();
         loop {
             let used: usize = self.columns.iter().map(|(_, width)| width + GAP.len()).sum();
             let left = width.saturating_sub(used + self.marks);
@@ -181,7 +216,7 @@ impl SessionTable {
 
     /// Returns the marks and the title; for a copy also its source. The source is left out before the title is cut
     /// to less than [`MIN_TITLE`] columns.
-    fn title_cell(&self, session: &SessionSummary, look: &DisplayOptions) -> String {
+    fn title_cell(&self, session: &SessionSummary, ids: &ShortIds, look: &DisplayOptions) -> String {
         let mark = |any: bool, is: bool, mark: &str, style: Style| match (any, is) {
             (false, _) => String::new(),
             (true, false) => "  ".to_owned(),
@@ -189,9 +224,9 @@ impl SessionTable {
         };
         let live = mark(self.any_live, session.is_live, "●", Style::Active);
         let harmed = mark(self.any_harmed, session.is_harmed(), "!", Style::Error);
-        let (title, style) = title(session);
+        let (title, style) = title(session, self.title);
         let title = look.sanitize_line(&title);
-        let suffix = look.sanitize_line(&origin_label(session));
+        let suffix = look.sanitize_line(&origin_label(session, ids));
         let gap = usize::from(!suffix.is_empty());
         let (title, suffix) = match self.title {
             None => (title, suffix),
@@ -208,54 +243,39 @@ impl SessionTable {
 
 /// Returns the largest width of the project column in a terminal of this width.
 fn max_project_width(terminal: usize) -> usize {
-    (terminal / 5).clamp(12, 32)
+    ((terminal / 5).max(12) + terminal.saturating_sub(120) / 4).min(60)
 }
 
 /// Names the source of a clone, repair or fork; empty for other sessions.
-pub fn origin_label(session: &SessionSummary) -> String {
+pub fn origin_label(session: &SessionSummary, ids: &ShortIds) -> String {
     let Some(SessionOrigin { source, kind, .. }) = &session.origin else { return String::new() };
     let made = match kind {
         OriginKind::Repair => "repaired from",
         OriginKind::Fork => "fork of",
         _ => "clone of",
     };
-    format!("({made} {})", short_id(source.as_str()))
+    format!("({made} {})", ids.shorten(source.as_str()))
 }
 
-/// Returns the number of characters that distinguish ids. Eight distinguish uuids in practice; files with other names
-/// need more.
-pub fn id_width(ids: &[&str]) -> usize {
-    let mut width = SHORT_ID;
-    let mut ids = ids.to_vec();
-    ids.sort_unstable();
-    ids.dedup();
-    for pair in ids.windows(2) {
-        let common = pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();
-        width = width.max(common + 1);
-    }
-    // Names with a long common prefix would leave no room for the titles.
-    width.min(16)
+/// Returns the id of a session as it is listed: whole in a pipe, on a terminal the shortest that names it.
+pub fn shown_id<'i>(id: &'i str, ids: &ShortIds, look: &DisplayOptions) -> &'i str {
+    if look.width.is_none() { id } else { ids.shorten(id) }
 }
 
-/// Returns the beginning of an id that distinguishes UUIDs in practice, and that people can read out.
-pub fn short_id(id: &str) -> &str {
-    id_start(id, SHORT_ID)
-}
-
-/// The number of characters of a short id.
-const SHORT_ID: usize = 8;
-
-fn id_start(id: &str, width: usize) -> &str {
-    id.char_indices().nth(width).map_or(id, |(end, _)| &id[..end])
-}
-
-fn title(row: &SessionSummary) -> (String, Style) {
+/// Returns the title of a session. A title that is the beginning of the first prompt shows more of it if there is room.
+fn title(row: &SessionSummary, room: Option<usize>) -> (String, Style) {
+    let longer = |room: usize| {
+        let prompt = row.first_prompt.as_deref().filter(|prompt| heading(prompt) == row.title.text)?;
+        Some(heading_within(prompt, room.max(row.title.text.chars().count())))
+    };
     match (row.kind, row.title.source) {
         (SessionKind::Empty, _) => ("(empty)".into(), Style::Dim),
         (SessionKind::Summaries, _) => ("(summaries of other sessions)".into(), Style::Dim),
         (SessionKind::Pointer, _) => ("(no conversation, only client state)".into(), Style::Dim),
         (_, TitleSource::None) => ("(no prompt)".into(), Style::Dim),
-        (_, TitleSource::FirstPrompt) => (row.title.text.clone(), Style::Plain),
+        (_, TitleSource::FirstPrompt) => {
+            (room.and_then(longer).unwrap_or_else(|| row.title.text.clone()), Style::Plain)
+        }
         _ => (row.title.text.clone(), Style::Title),
     }
 }
@@ -300,10 +320,16 @@ mod tests {
     }
 
     fn table(sessions: &[SessionSummary], width: Option<usize>) -> String {
+        table_with(sessions, width, &[])
+    }
+
+    fn table_with(sessions: &[SessionSummary], width: Option<usize>, wanted: &[ListColumn]) -> String {
         let now = "2026-03-10T12:00:00Z".parse().expect("a time");
         let look = DisplayOptions { width, escape: width.is_some(), ..DisplayOptions::plain(now) };
         let mut out = Vec::new();
-        write_ls(&mut out, sessions, Some("/home/ada"), &look).expect("written");
+        let ids = ShortIds::new(sessions.iter().map(|session| session.id.as_str()));
+        let options = ListOptions { ids: &ids, home: Some("/home/ada"), wanted };
+        write_ls(&mut out, sessions, &options, &look).expect("written");
         String::from_utf8(out).expect("text")
     }
 
@@ -320,6 +346,32 @@ mod tests {
         let sessions = [copy, session(2, "Short", "/x")];
         insta::assert_snapshot!(table(&sessions, Some(80)));
         insta::assert_snapshot!(table(&sessions, Some(50)));
+    }
+
+    #[test]
+    fn requested_columns_are_left_out_last() {
+        let sessions =
+            [1, 2].map(|n| session(n, &format!("Session {n} with a title of some length"), "/home/ada/api"));
+        let columns = |wanted: &[ListColumn], width: usize| {
+            table_with(&sessions, Some(width), wanted).lines().next().unwrap_or_default().to_owned()
+        };
+        assert!(!columns(&[], 66).contains("SIZE"));
+        assert!(columns(&[ListColumn::Size], 66).contains("SIZE"));
+        assert!(!columns(&[ListColumn::Size], 66).contains("TURNS"));
+        assert!(columns(&[ListColumn::Branches], 66).contains("BRANCHES"));
+    }
+
+    #[test]
+    fn wide_table_shows_more_of_a_first_prompt() {
+        let prompt = "Please look at the kettle and tell me why ".repeat(6);
+        let mut long = session(1, &heading(&prompt), "/home/ada/api");
+        long.title.source = TitleSource::FirstPrompt;
+        long.first_prompt = Some(prompt);
+        let sessions = [long, session(2, "Other", "/home/ada/api")];
+        let longest = |width: usize| {
+            table(&sessions, Some(width)).lines().map(UnicodeWidthStr::width).max().unwrap_or(0)
+        };
+        assert!(longest(200) > 180 && longest(200) <= 200, "{}", longest(200));
     }
 
     #[test]

@@ -34,19 +34,27 @@ pub fn write_repair_summary(
     if repaired.reordered {
         writeln!(out, "the lines {verb} put in order first; line numbers refer to the reordered log")?;
     }
-    let mut by_kind: BTreeMap<FindingKind, Vec<u32>> = BTreeMap::new();
+    let mut by_kind: BTreeMap<(bool, FindingKind), Vec<u32>> = BTreeMap::new();
     for change in &repaired.changes {
-        by_kind.entry(change.reason).or_default().push(change.line);
+        // An added line has no number; that of the finding tells what it is for.
+        let line = change.finding_line.filter(|_| change.before.is_none()).unwrap_or(change.line);
+        by_kind.entry((is_for_older_clients(change), change.reason)).or_default().push(line);
     }
     let mut fields = FieldWriter { out, look, label_width: LABEL };
-    for (kind, lines) in by_kind {
-        fields.text(
-            &kind.name().replace('_', " "),
-            Style::Plain,
-            &line_numbers(lines).unwrap_or_default(),
-        )?;
+    for ((for_older_clients, kind), lines) in by_kind {
+        let lines = line_numbers(lines).unwrap_or_default();
+        let note = if for_older_clients { OLDER_CLIENTS } else { "" };
+        fields.text(&kind.name().replace('_', " "), Style::Plain, &(lines + note))?;
     }
     Ok(())
+}
+
+/// Explains a change that repairs no finding for the clients in use.
+const OLDER_CLIENTS: &str = ", so that older clients resume the same";
+
+/// Clients in use find all parallel calls.
+fn is_for_older_clients(change: &Change) -> bool {
+    change.for_older_clients || change.reason == FindingKind::ParallelCalls
 }
 
 /// The width of the names of kinds.
@@ -64,7 +72,11 @@ pub fn write_repair(out: &mut dyn Write, changes: &[Change], look: &DisplayOptio
         let kind = change.reason.name().replace('_', " ");
         // A line that is only relinked belongs to the finding about another line.
         let of = change.finding_line.filter(|&line| line != change.line);
-        let of = of.map_or(String::new(), |line| format!(" of line {line}"));
+        let of = match of {
+            Some(line) => format!(" of line {line}"),
+            None if is_for_older_clients(change) => OLDER_CLIENTS.to_owned(),
+            None => String::new(),
+        };
         writeln!(out, "{}  {}", look.paint(Style::Id, place), look.paint(Style::Dim, kind + &of))?;
         let (before, after) = match (change.before.as_deref(), change.after.as_deref()) {
             (Some(before), Some(after)) => differing(before, after, context),

@@ -6,10 +6,12 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{Hit, MessagePlace, SearchResults, SessionHits, SessionSummary, Snippet, TextSource};
+use rethread_model::{
+    Hit, MessagePlace, SearchResults, SessionHits, SessionSummary, ShortIds, Snippet, TextSource,
+};
 use unicode_width::UnicodeWidthStr;
 
-use crate::ls::short_id;
+use crate::ls::shown_id;
 use crate::project_names::project_names;
 use crate::text::{DisplayOptions, Style, pad, pad_left, plural, truncate};
 
@@ -27,10 +29,11 @@ pub fn snippet_chars(look: &DisplayOptions) -> usize {
     look.width.unwrap_or(PIPE_WIDTH).saturating_sub(SOURCE_WIDTH + 14).max(MIN_SNIPPET)
 }
 
-/// Writes the hits of a search. `home` is the reader's home directory, if it is known.
+/// Writes the hits of a search. `ids` are those of all sessions. `home` is the reader's home directory, if it is known.
 pub fn write_search(
     out: &mut dyn Write,
     results: &SearchResults,
+    ids: &ShortIds,
     home: Option<&str>,
     look: &DisplayOptions,
 ) -> io::Result<()> {
@@ -42,8 +45,13 @@ pub fn write_search(
     let mut names = project_names(&summaries, home, Some(width / 4)).into_iter();
     let shown: usize = results.sessions.iter().map(|session| session.hits.len()).sum();
     let messages = results.hits().filter_map(|(_, hit)| hit.message).map(|n| n.get().to_string().len() + 1);
-    let layout =
-        Layout { look, width, number: shown.to_string().len(), message_width: messages.max().unwrap_or(2) };
+    let layout = Layout {
+        look,
+        ids,
+        width,
+        number: shown.to_string().len(),
+        message_width: messages.max().unwrap_or(2),
+    };
     let mut n = 0;
     for (at, session) in results.sessions.iter().enumerate() {
         if at > 0 {
@@ -63,6 +71,7 @@ pub fn write_search(
 /// The widths of the columns.
 struct Layout<'l> {
     look: &'l DisplayOptions,
+    ids: &'l ShortIds,
     width: usize,
     /// The width of the numbers of hits.
     number: usize,
@@ -88,7 +97,7 @@ impl Layout<'_> {
         };
         let age = summary.map_or_else(String::new, |summary| look.format_ago(summary.recency()));
         let turns = summary.map_or_else(String::new, |summary| plural(summary.turns, "turn").to_string());
-        let id = look.sanitize_line(short_id(session.session.as_str()));
+        let id = look.sanitize_line(shown_id(session.session.as_str(), self.ids, look));
         let mut facts: Vec<&str> = kind.into_iter().chain([age.as_str(), turns.as_str()]).collect();
         facts.retain(|fact| !fact.is_empty());
         // On a narrow terminal the number of turns and then the age are left out.
@@ -187,7 +196,8 @@ impl Layout<'_> {
             writeln!(out, "{}", self.look.paint(Style::Dim, text))?;
         }
         if !session.copies.is_empty() {
-            let ids: Vec<&str> = session.copies.iter().map(|id| short_id(id.as_str())).collect();
+            let ids: Vec<&str> =
+                session.copies.iter().map(|id| shown_id(id.as_str(), self.ids, self.look)).collect();
             let text = self.look.sanitize_line(&format!("{indent}copies in {}", ids.join(", ")));
             let text = format!("{indent}{}", truncate(text.trim_start(), self.width - indent.len()));
             writeln!(out, "{}", self.look.paint(Style::Dim, text))?;
@@ -295,7 +305,7 @@ mod tests {
         let now = "2026-03-10T12:00:00Z".parse().expect("a time");
         let look = DisplayOptions { width, escape: width.is_some(), ..DisplayOptions::plain(now) };
         let mut out = Vec::new();
-        write_search(&mut out, results, None, &look).expect("written");
+        write_search(&mut out, results, &ShortIds::default(), None, &look).expect("written");
         String::from_utf8(out).expect("text")
     }
 

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{PathSummary, Reader, Session, StepId, StepKind, Table, Time, heading};
+use rethread_model::{PathSummary, Reader, Session, StepId, StepKind, Table, Time, heading_within};
 use rustc_hash::FxHashMap;
 
 use unicode_width::UnicodeWidthStr;
@@ -14,6 +14,8 @@ use crate::text::{DisplayOptions, Style, plural, truncate};
 
 /// Maximum depth of nested branches that is drawn.
 const MAX_DEPTH: usize = 12;
+/// Characters of a label in a pipe or in a narrow terminal.
+const MAX_LABEL: usize = 80;
 /// Columns that a label keeps before other facts are left out.
 const MIN_LABEL: usize = 20;
 
@@ -114,7 +116,6 @@ impl<'a> TreeDrawing<'a> {
                 StepKind::Compaction if self.session.is_compaction(at) => segment.compactions += 1,
                 _ => {}
             }
-            segment.steps += 1;
             match self.children.get(&at).map(Vec::as_slice) {
                 Some(&[only]) if !self.ends.contains_key(&at) => at = only,
                 _ => return (at, segment),
@@ -207,15 +208,22 @@ impl<'a> TreeDrawing<'a> {
         let node = |step: StepId| self.session.tree.first_node(step);
         match segment.prompt {
             Some(step) => {
-                let words = self.look.sanitize_line(&heading(&self.reader.prompt_words(node(step))));
+                let words = heading_within(&self.reader.prompt_words(node(step)), self.label_chars());
+                let words = self.look.sanitize_line(&words);
                 if words.is_empty() { "(no text)".to_owned() } else { words }
             }
             None => match self.session.tree.steps[start].kind {
                 StepKind::Compaction => "(after a compaction)".to_owned(),
                 StepKind::Answer => format!("(another answer, {})", self.look.format_time(self.time(start))),
-                _ => format!("({})", plural(segment.steps, "step")),
+                _ if self.is_root(start) => "(before the first prompt)".to_owned(),
+                _ => "(no prompt)".to_owned(),
             },
         }
+    }
+
+    /// Returns the number of characters of a prompt that a line may have room for.
+    fn label_chars(&self) -> usize {
+        self.look.width.map_or(MAX_LABEL, |columns| columns.max(MAX_LABEL))
     }
 
     fn time(&self, step: StepId) -> Option<Time> {
@@ -229,5 +237,4 @@ struct TreeSegment {
     prompt: Option<StepId>,
     turns: u64,
     compactions: u64,
-    steps: u64,
 }

@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
-use rethread_model::SessionSummary;
+use rethread_model::{Session, SessionSummary};
 use rustc_hash::FxHashMap;
 
 use crate::library::{Library, LogSource};
-use crate::ls::{HIDDEN_KINDS, LsOptions, is_of_other_project, resume_dir_in_sidecar};
+use crate::ls::{
+    HIDDEN_KINDS, LsOptions, is_of_other_project, resume_dir_in_sidecar, severity_of, summarise,
+};
+use crate::titles::may_be_titled_elsewhere;
 
 /// The logs of some projects, newest first, with their sizes and times. None of them has been read.
 #[derive(Debug, Clone)]
@@ -18,6 +21,7 @@ pub struct Catalog {
     pub logs: Vec<LogSource>,
     cwd: Option<PathBuf>,
     live: BTreeSet<String>,
+    /// Finds what the index knows, and titles in other files.
     library: Library,
     /// The summaries that the index has and that were not requested yet, by the path of the log; `None` before the first
     /// request.
@@ -58,10 +62,12 @@ impl Library {
 }
 
 impl Catalog {
-    /// Returns the summary of a log of this catalog, from the index or from the log. Returns `None` if a listing leaves it out: the log of a subagent, a
-    /// headless run or a file without a conversation, or one of another directory whose project has the same name.
+    /// Returns the summary of a log of this catalog, from the index or from the log. Returns `None` if a listing leaves
+    /// it out: the log of a subagent, a headless run or a file without a conversation, or one of another directory whose
+    /// project has the same name.
     ///
-    /// Reading needs memory for the facts of the session, not for its texts. A title in another file is ignored.
+    /// Reading needs memory for the facts of the session, not for its texts. The session is checked against the clients
+    /// in use, as a listing does.
     ///
     /// ```
     /// use rethread::{Library, LsOptions};
@@ -72,18 +78,24 @@ impl Catalog {
     /// # Ok::<(), rethread::Error>(())
     /// ```
     pub fn summary(&self, log: &LogSource) -> Result<Option<SessionSummary>, crate::Error> {
-        let mut summary = match self.take_known(log) {
-            Some(summary) => summary,
-            None => {
-                let _turn = log.lock_if_large();
-                log.summary()?
-            }
-        };
+        if let Some(known) = self.take_known(log) {
+            return Ok(self.listed(known, log));
+        }
+        let _turn = log.lock_if_large();
+        let (facts, bytes) = log.facts()?;
+        let title = self.library.title_of(log, &facts);
+        let session = Session::new(facts);
+        let listed = self.listed(SessionSummary { title, ..summarise(&session, log, bytes) }, log);
+        Ok(listed.map(|summary| SessionSummary { severity: Some(severity_of(&session)), ..summary }))
+    }
+
+    /// Adds what is not in the log to its summary. Returns `None` if a listing leaves the log out.
+    fn listed(&self, mut summary: SessionSummary, log: &LogSource) -> Option<SessionSummary> {
         summary.is_live = self.live.contains(&log.file.id);
         summary.resume_dir = summary.resume_dir.or_else(|| resume_dir_in_sidecar(&log.file));
         log.add_origin_to(&mut summary);
         let is_other = self.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd));
-        Ok((!is_other && !HIDDEN_KINDS.contains(&summary.kind)).then_some(summary))
+        (!is_other && !HIDDEN_KINDS.contains(&summary.kind)).then_some(summary)
     }
 
     /// Takes the summary that the index has of a log. The first call reads those of all logs.
@@ -92,10 +104,11 @@ impl Catalog {
         known.get_or_insert_with(|| self.known_summaries()).remove(&log.file.path)
     }
 
+    /// Returns what the index has of all logs, except of those whose titles may be in other files.
     fn known_summaries(&self) -> FxHashMap<PathBuf, SessionSummary> {
         let known = self.library.known_summaries(&self.logs).into_iter().flatten();
-        // Like a summary that was read, it was not checked.
-        let unchecked = known.map(|known| SessionSummary { severity: None, ..known.summary });
-        unchecked.map(|summary| (summary.path.clone(), summary)).collect()
+        let usable =
+            known.filter(|known| known.summary.severity.is_some() && !may_be_titled_elsewhere(known));
+        usable.map(|known| (known.summary.path.clone(), known.summary)).collect()
     }
 }

@@ -178,9 +178,9 @@ pub use usage::{
 
 #[doc(inline)]
 pub use rethread_edit::{
-    Change, CleanReport, CleanWarning, Cleaned, CloneCounts, ClonePlanError, CompressOptions, ContextSize,
-    Level, LineCounts, Measure, PatternError, Preset, Recipe, RedactOptions, RedactPattern, RedactionCounts,
-    Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
+    AddedCounts, Change, CleanReport, CleanWarning, Cleaned, CloneCounts, ClonePlanError, CompressOptions,
+    ContextSize, Level, LineCounts, Measure, PatternError, Preset, Recipe, RedactOptions, RedactPattern,
+    RedactionCounts, Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
 };
 #[doc(inline)]
 pub use rethread_index::{
@@ -198,9 +198,9 @@ pub use rethread_model::{
     NoteView, OriginKind, OutlineEntry, OutlineItem, OutlineItemKind, OutlinedPath, PartEvent, Path,
     PathStatus, PathSummary, Preview, PreviewSummary, Price, PriceError, PriceList, ReadWholeResult, Reader,
     Receipt, Refusal, ResultEvent, ResultPart, SearchResults, Session, SessionHits, SessionId, SessionInfo,
-    SessionKind, SessionOrigin, SessionOutline, SessionOverview, SessionSummary, Severity, SiblingPath,
-    Snippet, SqlRowWriter, SqlValue, StepId, StepStream, SubagentEvent, SubagentNo, TextSource, Time, Title,
-    TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
+    SessionKind, SessionOrigin, SessionOutline, SessionOverview, SessionSummary, Severity, ShortIds,
+    SiblingPath, Snippet, SqlRowWriter, SqlValue, StepId, StepStream, SubagentEvent, SubagentNo, TextSource,
+    Time, Title, TitleSource, ToolCallCounts, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
     TranscriptRange, TranscriptSubagent, TranscriptWriter, UnknownNames, Usage, UsageAmount, UsageBlock,
     UsageGroup, UsageGrouping, UsageKey, UsageLedger, UsageReport, UsageSource, VisibleContent,
     VisibleThinking, Visit, WireBlock, WireMessage, Worktree,

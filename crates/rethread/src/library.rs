@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rethread_index::Index;
-use rethread_model::{Facts, Session, SessionId, SessionSummary};
+use rethread_model::{Facts, Session, SessionId, SessionSummary, ShortIds};
 use rethread_store::{
     FindError, FoundSessions, SessionFile, SkippedPaths, Store, SubagentIndex, read_facts, read_facts_from,
     read_whole,
@@ -40,6 +40,8 @@ pub enum Error {
         wanted: String,
         /// The sessions, newest first.
         candidates: Vec<SessionSummary>,
+        /// The ids of all sessions, for naming these.
+        ids: ShortIds,
     },
     /// There is no session at all.
     #[error("there are no sessions")]
@@ -368,7 +370,9 @@ impl Library {
         let path = Path::new(wanted);
         let wanted = wanted.to_str().unwrap_or_default();
         let is_named = |source: &&LogSource| {
-            !wanted.is_empty() && (source.file.id.starts_with(wanted) || source.file.path == path)
+            let id = source.file.id.get(..wanted.len());
+            let is_id = id.is_some_and(|beginning| beginning.eq_ignore_ascii_case(wanted));
+            !wanted.is_empty() && (is_id || source.file.path == path)
         };
         let matching: Vec<&LogSource> = demo.iter().filter(is_named).collect();
         match matching[..] {

@@ -9,13 +9,11 @@ use rethread_model::{
     Client, Facts, LogSummary, MessageCounts, OriginKind, Session, SessionKind, SessionOrigin,
     SessionSummary, Severity, Time, TitleSource, Worktree, harmful_findings, title,
 };
-use rethread_store::{
-    FindError, Holder, LiveClient, SessionFile, client_worktree, is_project_dir_for, project_dir_name,
-};
+use rethread_store::{FindError, Holder, LiveClient, SessionFile, client_worktree, project_dir_name};
 use rustc_hash::FxHashMap;
 
 use crate::library::{Library, LogSource, Selector};
-use crate::origin::read_origin;
+use crate::origin::{is_dir_of, recorded_directory};
 use crate::titles::{self, TitleInFile};
 
 /// Options of a listing.
@@ -49,7 +47,8 @@ pub struct LsOptions {
     pub git_branch: Option<String>,
     /// The order of the sessions.
     pub sort: SortOrder,
-    /// Check each session against the clients in use ([`SessionSummary::severity`]).
+    /// Check each session against the clients in use ([`SessionSummary::severity`]). Logs of subagents are not
+    /// checked, because nobody resumes them.
     pub check: bool,
     /// List at most this many sessions.
     pub limit: Option<usize>,
@@ -192,8 +191,8 @@ impl LsOptions {
     }
 
     /// Returns whether a session of this kind is checked, if it is listed.
-    fn checks(&self, kind: SessionKind) -> bool {
-        self.check && (self.agents || !HIDDEN_KINDS.contains(&kind))
+    fn checks(&self, kind: SessionKind, source: &LogSource) -> bool {
+        self.check && (self.agents || !HIDDEN_KINDS.contains(&kind)) && !source.file.is_subagent
     }
 
     /// Sorts the sessions.
@@ -251,8 +250,9 @@ impl Listing {
 }
 
 /// The kinds of files that are counted, not listed, unless asked for.
-pub(crate) const HIDDEN_KINDS: [SessionKind; 5] = [
+pub(crate) const HIDDEN_KINDS: [SessionKind; 6] = [
     SessionKind::Agent,
+    SessionKind::Orphan,
     SessionKind::Headless,
     SessionKind::Empty,
     SessionKind::Summaries,
@@ -347,8 +347,10 @@ impl Library {
     fn check_listed(&self, sources: &[LogSource], sessions: &mut [SessionSummary]) {
         let sources: FxHashMap<&Path, &LogSource> =
             sources.iter().map(|source| (source.file.path.as_path(), source)).collect();
-        sessions.par_iter_mut().filter(|session| session.severity.is_none()).for_each(|session| {
-            let Some(source) = sources.get(session.path.as_path()) else { return };
+        let unchecked = sessions.par_iter_mut().filter(|session| session.severity.is_none());
+        unchecked.for_each(|session| {
+            let source = sources.get(session.path.as_path()).filter(|source| !source.file.is_subagent);
+            let Some(source) = source else { return };
             let _turn = source.lock_if_large();
             session.severity = source.facts().ok().map(|(facts, _)| severity_of(&Session::new(facts)));
         });
@@ -451,7 +453,7 @@ impl Library {
         let session = Session::new(facts);
         let mut known = describe(&session, source, bytes);
         // With a limit, the order decides which sessions are checked.
-        if options.limit.is_none() && options.checks(self.listed_kind(known.summary.kind, source)) {
+        if options.limit.is_none() && options.checks(self.listed_kind(known.summary.kind, source), source) {
             known.summary.severity = Some(severity_of(&session));
         }
         Ok(known)
@@ -470,7 +472,7 @@ impl Library {
         summary.resume_dir = summary.resume_dir.or_else(|| resume_dir_in_sidecar(&source.file));
         summary.subagents += self.agents_of(source).len() as u64;
         summary.is_live = live.contains_key(&source.file.id);
-        summary.severity = summary.severity.filter(|_| options.checks(summary.kind));
+        summary.severity = summary.severity.filter(|_| options.checks(summary.kind, source));
         source.add_origin_to(&mut summary);
         ListedSession { summary, title_in_file }
     }
@@ -712,20 +714,13 @@ pub(crate) fn resume_dir_in(file: &SessionFile, facts: &Facts) -> Option<PathBuf
 }
 
 fn recorded_resume_dir(file: &SessionFile, facts: &Facts) -> Option<PathBuf> {
-    let project = file.dir_name();
-    let recorded = facts.cwds.iter().map(|(cwd, _)| cwd).find(|cwd| is_found_in(&project, cwd));
+    // A directory of another machine, or one that a log makes up, may not be a path here.
+    let recorded = facts.cwds.iter().map(|(cwd, _)| cwd).find(|cwd| is_dir_of(file, cwd));
     recorded.map(PathBuf::from)
 }
 
 pub(crate) fn resume_dir_in_sidecar(file: &SessionFile) -> Option<PathBuf> {
-    let directory = read_origin(file)?.directory?;
-    is_found_in(&file.dir_name(), &directory).then(|| directory.into())
-}
-
-/// Returns whether the sessions of a directory are in a project. A directory of another machine, or one that a log makes
-/// up, may not be a path here.
-fn is_found_in(project: &str, dir: &str) -> bool {
-    Path::new(dir).is_absolute() && is_project_dir_for(project, dir)
+    recorded_directory(file).map(PathBuf::from)
 }
 
 fn kind_of(facts: &Facts, file: &SessionFile) -> SessionKind {

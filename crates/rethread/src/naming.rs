@@ -1,8 +1,9 @@
 //! Finds sessions by title, and the newest session of a project.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use rethread_model::{SessionKind, SessionSummary, Time};
+use rethread_model::{SessionKind, SessionSummary, ShortIds, Time};
 use rethread_store::FindError;
 
 use crate::library::{Error, Library, LogSource};
@@ -114,6 +115,50 @@ impl Library {
         sessions
     }
 
+    /// Returns the ids of all sessions, or with `agents` also those of subagents, for shortening them.
+    ///
+    /// ```
+    /// let ids = rethread::Library::demo().short_ids(false);
+    /// assert_eq!(ids.shorten("0000d001-0000-4000-8000-000000000000"), "0000d001");
+    /// ```
+    pub fn short_ids(&self, agents: bool) -> ShortIds {
+        match &self.demo {
+            Some(demo) => ShortIds::new(demo.iter().map(|source| source.file.id.as_str())),
+            None => ShortIds::new(self.store.named_logs(agents).into_iter().map(|file| file.id)),
+        }
+    }
+
+    /// Returns the shortest id by which a log is found, of at least eight characters; `None` if only its path names it:
+    /// the log is elsewhere, or another one has the same id.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// let log = library.find_one("0000d001")?.file;
+    /// assert_eq!(library.short_name(&log.id, &log.path).as_deref(), Some("0000d001"));
+    /// assert_eq!(library.short_name(&log.id, "/elsewhere/0000d001.jsonl".as_ref()), None);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn short_name(&self, id: &str, log: &Path) -> Option<String> {
+        let ids = self.short_ids(id.starts_with("agent-"));
+        let name = ids.shorten(id);
+        // A title is tried only if no id matches, so `find` would find the log, too.
+        let found = self.find_named(name.as_ref()).ok()?;
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let is_found =
+            matches!(&found[..], [one] if one.file.path == log || real(&one.file.path) == real(log));
+        (is_found && ids.is_unique(id)).then(|| name.to_owned())
+    }
+
+    /// Returns whether an id, its beginning or a path names one session. Titles are not read.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// assert!(library.is_named("0000d001".as_ref()) && !library.is_named("choose a".as_ref()));
+    /// ```
+    pub fn is_named(&self, wanted: &OsStr) -> bool {
+        self.find_named(wanted).is_ok_and(|found| found.len() == 1)
+    }
+
     /// Finds the only session with a title that contains a text. `unknown` is the error if there is none.
     pub(crate) fn find_one_titled(&self, wanted: &str, unknown: FindError) -> Result<LogSource, Error> {
         if is_part_of_an_id(wanted) {
@@ -125,7 +170,8 @@ impl Library {
             Some(session) if candidates.is_empty() => self.source_at(&session.path),
             Some(session) => {
                 candidates.push(session);
-                Err(Error::AmbiguousTitle { wanted: wanted.to_owned(), candidates })
+                let ids = self.short_ids(true);
+                Err(Error::AmbiguousTitle { wanted: wanted.to_owned(), candidates, ids })
             }
         }
     }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use rethread_log::Json;
 use rethread_model::{OriginKind, SessionOrigin, SessionSummary, Time};
-use rethread_store::{ConfinedPath, SessionFile};
+use rethread_store::{ConfinedPath, SessionFile, is_project_dir_for};
 
 use crate::library::LogSource;
 
@@ -19,6 +19,18 @@ const ORIGIN: &str = "origin.json";
 
 /// The maximum size of the sidecar.
 const MAX_BYTES: u64 = 4 << 10;
+
+/// Returns the directory in whose project a log is, if it is recorded next to the log.
+///
+/// A log that was put into another project does not contain that directory, and neither do copies of it.
+pub(crate) fn recorded_directory(log: &SessionFile) -> Option<String> {
+    read_origin(log)?.directory.filter(|dir| is_dir_of(log, dir))
+}
+
+/// Returns whether a directory is one of this machine whose project contains a log.
+pub(crate) fn is_dir_of(log: &SessionFile, dir: &str) -> bool {
+    Path::new(dir).is_absolute() && is_project_dir_for(&log.dir_name(), dir)
+}
 
 /// Records that a session was made now from another, in the project of a directory.
 pub(crate) fn write_origin(

@@ -12,7 +12,7 @@ use rethread_store::{ConfinedPath, Holder, ReplaceError};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::library::{Library, LogSource};
-use crate::origin::write_origin;
+use crate::origin::{recorded_directory, write_origin};
 
 /// The destination of a repaired session.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +52,8 @@ pub enum RepairError {
 }
 
 impl Library {
-    /// Repairs a session. Writes nothing if there is nothing to repair.
+    /// Repairs a session. If there is nothing to repair, writes nothing, except an identical copy to a file that was
+    /// named.
     ///
     /// ```
     /// use rethread::{Library, RepairDestination};
@@ -74,7 +75,7 @@ impl Library {
             changes: repair.changes,
             reordered: repair.reordered,
         };
-        if repaired.is_unchanged() {
+        if repaired.is_unchanged() && !matches!(to, RepairDestination::File(_)) {
             return Ok(repaired);
         }
         let is_file = source.bytes.is_none();
@@ -106,7 +107,8 @@ impl Library {
             failed(&path, e)
         })?;
         // A repaired session whose source is not recorded is complete.
-        let _ = write_origin(&path, &source.file.id, OriginKind::Repair, None);
+        let directory = recorded_directory(&source.file);
+        let _ = write_origin(&path, &source.file.id, OriginKind::Repair, directory.as_deref().map(Path::new));
         Ok(RepairedLog { path, id: Some(SessionId::from(id)), backup: None })
     }
 

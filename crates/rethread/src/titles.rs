@@ -64,11 +64,8 @@ impl Library {
     /// Finds the title of a session whose facts were read.
     pub(crate) fn title_of(&self, source: &LogSource, facts: &Facts) -> Title {
         let own = TitleInFile::new(facts, &source.file);
-        let is_old = |version: &str| ["0.", "1.", "2.0."].iter().any(|start| version.starts_with(start));
-        if !own.accepts_summary
-            || source.bytes.is_some()
-            || !facts.versions.iter().any(|(version, _)| is_old(version))
-        {
+        let is_old = facts.versions.iter().any(|(version, _)| wrote_titles_elsewhere(version));
+        if !own.accepts_summary || source.bytes.is_some() || !is_old {
             return own.title;
         }
         let summaries = self.summaries_in(&own.dir());
@@ -95,6 +92,16 @@ impl Library {
         known.insert(dir.to_owned(), Arc::clone(&found));
         found
     }
+}
+
+/// Returns whether the title of a log that was summarised may be in another file.
+pub(crate) fn may_be_titled_elsewhere(known: &LogSummary) -> bool {
+    known.accepts_title && known.summary.versions.iter().any(|version| wrote_titles_elsewhere(version))
+}
+
+/// Returns whether clients of a version wrote titles into other files than their sessions.
+fn wrote_titles_elsewhere(version: &str) -> bool {
+    ["0.", "1.", "2.0."].iter().any(|start| version.starts_with(start))
 }
 
 /// A byte sequence that every summary entry contains.

@@ -346,6 +346,12 @@ impl Store {
         self.projects().iter().flat_map(|dir| self.sessions_in(dir, agents)).collect()
     }
 
+    /// Returns the logs that [`Store::find`] finds by their ids: those of all projects, also those that are links to logs
+    /// elsewhere, and with `agents` those of subagents too.
+    pub fn named_logs(&self, agents: bool) -> Vec<SessionFile> {
+        self.projects().iter().flat_map(|dir| self.logs_in(dir, agents, true)).collect()
+    }
+
     /// Returns the running clients by the session that they have open.
     pub fn live_clients(&self) -> BTreeMap<String, LiveClient> {
         let all = self.roots.iter().flat_map(|root| live_clients_in(root, &self.skips));
@@ -402,18 +408,22 @@ impl Store {
     }
 
     fn find_id(&self, wanted: &str) -> Result<SessionFile, FindError> {
-        let matches = |file: &SessionFile| {
-            file.id.starts_with(wanted)
-                || file.id.strip_prefix("agent-").is_some_and(|id| id.starts_with(wanted))
-        };
+        let begins =
+            |id: &str| id.get(..wanted.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(wanted));
+        let matches =
+            |file: &SessionFile| begins(&file.id) || file.id.strip_prefix("agent-").is_some_and(begins);
         let sessions = |agents: bool| -> Vec<SessionFile> {
-            let dirs = self.projects();
-            dirs.iter().flat_map(|dir| self.logs_in(dir, agents, true)).filter(matches).collect()
+            self.named_logs(agents).into_iter().filter(matches).collect()
         };
         let mut candidates: Vec<SessionFile> = if wanted.is_empty() { Vec::new() } else { sessions(false) };
         // Subagents are considered only if no session matches.
         if candidates.is_empty() && !wanted.is_empty() {
             candidates = sessions(true);
+        }
+        // An id in the same case is meant before one in another.
+        let is_exact = |file: &SessionFile| file.id.starts_with(wanted);
+        if candidates.iter().any(is_exact) {
+            candidates.retain(is_exact);
         }
         if candidates.iter().any(|file| file.id == wanted) {
             candidates.retain(|file| file.id == wanted);
@@ -651,6 +661,8 @@ mod tests {
         assert_eq!(one("b"), err("no session matches `b`"));
         assert_eq!(one(""), err("no session matches ``"));
         assert_eq!(one("a2"), Ok("agent-a2".into()));
+        assert_eq!(one("AAAA1"), Ok("aaaa1111".into()), "people type ids in capitals, too");
+        assert_eq!(one("Agent-A1"), Ok("agent-a1".into()));
         let dir = root.path().join("projects");
         assert_eq!(one(&dir.to_string_lossy()), Ok("5 files".into()));
         assert!(one(&dir.join("no.jsonl").to_string_lossy()).is_err());

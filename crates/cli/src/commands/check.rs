@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use rayon::prelude::*;
-use rethread::{CheckOptions, CheckReport, ClientChoice, FindingKind, Library, LogSource, RepairDestination};
+use rethread::{
+    CheckOptions, CheckReport, ClientChoice, Finding, FindingKind, Library, LogSource, RepairDestination,
+};
 use rethread_render::{self as render, DisplayOptions, FindingRow, Style};
 
 use crate::CommandOutcome;
@@ -49,7 +51,7 @@ Severities:
   loses     it resumes, but part of the conversation does not reach the model
   harmless  something is irregular, but nothing is lost (`odd` in JSON)
 
-Exit status: 0 nothing is lost or refused, 1 something is, 2 error.";
+Exit status: 0 nothing is lost or refused, 1 something is, or the only session has nothing to resume, 2 error.";
 
 pub(crate) fn run(
     args: &CheckArgs,
@@ -89,7 +91,8 @@ pub(crate) fn run(
     if counts.failed > 0 {
         return Err(Failure::new("some sessions could not be found or read").kind(FailureKind::Unreadable));
     }
-    Ok(if counts.harmed > 0 { CommandOutcome::Negative } else { CommandOutcome::Success })
+    let is_negative = counts.harmed > 0 || counts.nothing_to_resume;
+    Ok(if is_negative { CommandOutcome::Negative } else { CommandOutcome::Success })
 }
 
 /// Finds the sessions to check, and the number of arguments that name none.
@@ -129,6 +132,8 @@ struct CheckCounts {
     odd: usize,
     harmed: usize,
     failed: usize,
+    /// There is one session, and it has no conversation.
+    nothing_to_resume: bool,
 }
 
 impl CheckCounts {
@@ -197,6 +202,8 @@ fn write_reports(
                 continue;
             }
         };
+        let is_empty = |finding: &Finding| finding.kind == FindingKind::NoConversation;
+        counts.nothing_to_resume = n == 1 && checked.findings.iter().any(is_empty);
         match checked.has_harmful_findings() {
             true => counts.harmed += 1,
             false if checked.findings.is_empty() => counts.whole += 1,

@@ -13,7 +13,7 @@ use crate::args::GlobalArgs;
 use crate::commands::{json_line, library, writable_library};
 use crate::failure::Failure;
 use crate::failure_kind::FailureKind;
-use crate::scope::find_many;
+use crate::scope::find_many_to_write;
 use crate::terminal::{PagedOutput, Terminal};
 use crate::wording::clean_warning;
 
@@ -21,7 +21,8 @@ use crate::wording::clean_warning;
 ///
 /// Removes data that makes sessions large and that nobody reads: images and documents, duplicated data
 /// and the client's bookkeeping. The copies are sessions too: `rethread --config-dir DIR` reads them, and
-/// clients can resume copies made at level `light` or `standard`.
+/// copies made at level `light` or `standard` resume like the original. Copies made at `strong` or `max` are for
+/// reading: clients may load them, but would continue a shortened conversation.
 ///
 /// With --redact, credentials are replaced with [REDACTED:rule] wherever they occur; without it they are
 /// kept. Subagent logs and large tool results stored next to a session are cleaned too.
@@ -31,7 +32,7 @@ use crate::wording::clean_warning;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER, after_long_help = after())]
 pub(crate) struct CleanArgs {
-    /// Sessions, files, directories or projects; defaults to the current directory's project, or to all
+    /// Sessions, files, directories or projects; defaults to the current directory's project
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
@@ -56,8 +57,10 @@ pub(crate) struct CleanArgs {
 
     /// Replace user names, host names, home directories and email addresses
     ///
-    /// The same name gets the same placeholder everywhere. User names are taken from home directories,
-    /// host names from prompts such as name@machine. Other names and network addresses are kept.
+    /// The same name gets the same placeholder everywhere. The user is known by the home directory in which the
+    /// session ran; if it ran elsewhere, everyone whose home directory occurs is taken for the user. Names of other
+    /// users are replaced in paths only. Host names are taken from prompts such as name@machine. Other names and
+    /// network addresses are kept.
     #[arg(long)]
     anonymise: bool,
 
@@ -110,9 +113,9 @@ enum LevelArg {
     Light,
     /// Also bookkeeping, and thinking with its signatures
     Standard,
-    /// Also data that readers rarely need; the copy cannot be resumed
+    /// Also data that readers rarely need; the copy is for reading
     Strong,
-    /// Everything but the conversation and one line per tool call; the copy cannot be resumed
+    /// Everything but the conversation and one line per tool call; the copy is for reading
     Max,
 }
 
@@ -164,7 +167,7 @@ pub(crate) fn run(
     }
     let writes = args.in_place && !args.dry_run;
     let library = if writes { writable_library(global, terminal)? } else { library(global) };
-    let sources = find_many(&library, &args.sessions, args.all, terminal)?;
+    let sources = find_many_to_write(&library, &args.sessions, args.all, terminal)?;
     if sources.is_empty() {
         terminal.print_note("no sessions to clean; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
@@ -275,7 +278,9 @@ fn print_notes(sessions: &[Cleaned], args: &CleanArgs, terminal: &Terminal) {
         _ => {}
     }
     if sessions.iter().any(|session| !session.is_resumable) {
-        terminal.print_note("this copy is for reading only: clients cannot resume it");
+        terminal.print_note(
+            "this copy is for reading: a client that resumed it would continue a shortened conversation",
+        );
     }
     if let Some(dir) = args.output.as_deref().filter(|_| !args.dry_run && args.redact && n_written > 0) {
         let dir = render::shell_word(&dir.to_string_lossy());

@@ -172,11 +172,14 @@ pub(crate) fn run(
     if global.json {
         json_line(&mut out, &row)?;
     } else {
-        let resume = resume_command(&cloned).map(|command| command.paint(&terminal.stdout));
+        let resume = resume_command(&cloned).map(|command| command.advice(&library, &terminal.stdout));
         render::write_clone(&mut out, &row, args.dry_run, resume.as_deref(), &terminal.stdout)?;
     }
     out.finish()?;
     if !global.json {
+        if args.dry_run {
+            terminal.print_note("nothing was written (--dry-run)");
+        }
         for warning in &row.warnings {
             terminal.print_note(&format!("note: {warning}"));
         }
@@ -259,8 +262,17 @@ fn effect_text(warning: &CloneWarning) -> String {
             count(*n, "entry was", "entries were") + " repaired so that every client accepts the clone"
         }
         CloneWarning::AddedEntries(n) => {
-            count(*n, "entry was", "entries were")
-                + " added so that every client accepts the clone: a missing result, an answer, or an end marker"
+            let kinds = [
+                (n.results, "missing result", "missing results"),
+                (n.beginnings, "beginning", "beginnings"),
+                (n.answers, "answer to the last prompt", "answers to last prompts"),
+                (n.ends, "end marker", "end markers"),
+            ];
+            let kinds = kinds.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| count(n, one, many));
+            let kinds = kinds.collect::<Vec<_>>().join(", ");
+            count(n.total(), "entry was", "entries were")
+                + " added so that every client accepts the clone: "
+                + &kinds
         }
         CloneWarning::UnknownTools { named, called } => {
             let calls = if called.is_empty() { "no tools".to_owned() } else { called.join(", ") };

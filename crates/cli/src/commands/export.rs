@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::failure_kind::FailureKind;
 use crate::open::open_file;
 use crate::resume_command::ResumeCommand;
-use crate::scope::find_many;
+use crate::scope::find_many_to_write;
 use crate::terminal::Terminal;
 
 /// Write transcripts of sessions to a directory
@@ -31,9 +31,12 @@ use crate::terminal::Terminal;
 /// Resuming and forking leave paths whose messages are all contained in another path. They are skipped
 /// and reported together with the path that contains them. A second run writes only what has changed.
 /// Files written by other programs are never overwritten.
+///
+/// The hidden file `.rethread-export.json` remembers what was written, with titles, prompts and paths of logs. Leave
+/// it out when you share the directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
-    /// Sessions, files, directories or projects; defaults to the current directory's project, or to all
+    /// Sessions, files, directories or projects; defaults to the current directory's project
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
@@ -143,7 +146,7 @@ pub(crate) fn run(
         terminal.print_note(&note);
     }
     let library = library(global);
-    let sources = find_many(&library, &args.sessions, args.all, terminal)?;
+    let sources = find_many_to_write(&library, &args.sessions, args.all, terminal)?;
     if sources.is_empty() {
         terminal.print_note("no sessions to export; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);

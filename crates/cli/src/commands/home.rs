@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use rethread::{Library, LsOptions};
-use rethread_render::{self as render, SessionRow, Style};
+use rethread_render::{self as render, ListOptions, SessionRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -12,6 +12,7 @@ use crate::commands::{json_line, library, library_options};
 use crate::failure::Failure;
 use crate::scope::SessionScope;
 use crate::terminal::{PagedOutput, Terminal};
+use crate::wording::command_on;
 
 /// Number of sessions in the overview.
 const SHOWN: usize = 10;
@@ -49,15 +50,19 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
             None => "Sessions of all projects".to_owned(),
         };
         writeln!(out, "{}\n", look.paint(Style::Title, look.sanitize(&heading)))?;
-        render::write_ls(&mut out, rows, home_dir().as_deref(), look)?;
+        let ids = library.short_ids(false);
+        let home = home_dir();
+        let table = ListOptions { ids: &ids, home: home.as_deref(), wanted: &[] };
+        render::write_ls(&mut out, rows, &table, look)?;
         let more = listing.beyond_limit;
         if more > 0 {
             writeln!(out, "{}", look.paint(Style::Dim, format!("… and {more} more: rethread{options} ls")))?;
         }
-        write_next_steps(&mut out, rows[0].id.as_str(), &options, terminal)?;
+        let on_newest = |command: &str| command_on(command, &rows[0].id, &rows[0].path, &library, global);
+        write_next_steps(&mut out, &on_newest, &options, terminal)?;
     }
     out.finish()?;
-    print_legend(rows, &options, terminal);
+    print_legend(rows, &library, global, terminal);
     print_counts(&listing, cwd.as_deref(), terminal);
     Ok(CommandOutcome::Success)
 }
@@ -72,20 +77,23 @@ fn write_welcome(out: &mut PagedOutput, library: &Library, terminal: &Terminal) 
     writeln!(out, "  rethread --help             list all commands")
 }
 
-/// Writes commands to try on a session; `options` select the library.
-fn write_next_steps(out: &mut PagedOutput, id: &str, options: &str, terminal: &Terminal) -> io::Result<()> {
+/// Writes commands to try, some of them on the newest session; `options` select the library.
+fn write_next_steps(
+    out: &mut PagedOutput,
+    on_newest: &dyn Fn(&str) -> String,
+    options: &str,
+    terminal: &Terminal,
+) -> io::Result<()> {
     let look = &terminal.stdout;
-    let id = render::shell_word(render::short_id(id));
-    let id = look.sanitize(&id);
     writeln!(out)?;
     for (command, does) in [
-        (format!("rethread{options} show {id}"), "read the conversation"),
-        (format!("rethread{options} tree {id}"), "draw its branches"),
-        (format!("rethread{options} info {id}"), "show statistics"),
+        (on_newest("show"), "read the conversation"),
+        (on_newest("tree"), "draw its branches"),
+        (on_newest("info"), "show statistics"),
         (format!("rethread{options} ls --all"), "list sessions of all projects"),
         ("rethread --help".to_owned(), "list all commands"),
     ] {
-        writeln!(out, "  {command:<32} {}", look.paint(Style::Dim, does))?;
+        writeln!(out, "  {:<32} {}", look.sanitize_line(&command), look.paint(Style::Dim, does))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::args::GlobalArgs;
 use crate::commands::{json_bytes, json_line, library};
 use crate::failure::Failure;
 use crate::failure_kind::FailureKind;
-use crate::resume_command::ResumeCommand;
+use crate::resume_command::{ResumeCommand, not_resumable};
 use crate::scope::find_many;
 use crate::terminal::{PagedOutput, Terminal};
 use crate::wording::command_on;
@@ -80,7 +80,7 @@ pub(crate) fn run(
             json_line(&mut out, &TotalRow::new(infos.len(), &SessionInfo::total(&infos)))?;
         }
     } else {
-        write_text(&mut out, &infos, args, terminal)?;
+        write_text(&mut out, &infos, &library, args, terminal)?;
     }
     out.finish()?;
     // The program ends here; dropping the tables of thousands of sessions would only cost time.
@@ -92,11 +92,12 @@ pub(crate) fn run(
 fn write_text(
     out: &mut PagedOutput,
     infos: &[SessionInfo],
+    library: &Library,
     args: &InfoArgs,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let look = &terminal.stdout;
-    render::write_info_table(out, infos, look)?;
+    render::write_info_table(out, infos, &library.short_ids(true), look)?;
     writeln!(out)?;
     let total = SessionInfo::total(infos);
     render::write_total(out, infos.len(), &total, look)?;
@@ -170,9 +171,11 @@ fn hints(
 ) -> InfoHints {
     let check = command_on("check", &overview.summary.id, &overview.summary.path, library, global);
     let is_damaged = overview.findings.iter().any(Finding::is_harmful);
-    let resume = ResumeCommand::new(library, &overview.summary).ok().filter(|_| !is_damaged);
+    let command = ResumeCommand::new(library, &overview.summary).ok().filter(|_| !is_damaged);
+    let failure = command.as_ref().and_then(|command| command.existing_dir(library).err());
     InfoHints {
-        resume: resume.map(|command| command.paint(look)),
+        resume: command.filter(|_| failure.is_none()).map(|command| command.paint(look)),
+        not_resumable: failure.map(|failure| not_resumable(&failure)),
         findings: Some(format!("`{}` lists them", look.sanitize_line(&check))),
     }
 }

@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use rethread::{Library, Listing, LsOptions, SessionKind, SessionSummary, SortOrder};
-use rethread_render::{self as render, SessionRow};
+use rethread_render::{self as render, ListColumn, ListOptions, SessionRow};
 
 use crate::args::GlobalArgs;
-use crate::commands::{json_line, library, library_options};
+use crate::commands::{json_line, library};
 use crate::failure::Failure;
 use crate::failure_kind::FailureKind;
 use crate::scope::SessionScope;
 use crate::terminal::{Terminal, now};
+use crate::wording::command_on;
 use crate::{CommandOutcome, time_arg};
 
 /// List sessions, newest first
@@ -26,7 +27,8 @@ use crate::{CommandOutcome, time_arg};
 /// TURNS are prompts that a person typed, on all branches; `rethread tree` counts them for each branch. SIZE is that
 /// of the log, without its subagents. BRANCHES are the numbered paths of `rethread tree`, shown if there are several.
 ///
-/// On a narrow terminal, columns are left out in this order: SIZE, BRANCHES, TURNS, PROJECT.
+/// On a narrow terminal, columns are left out in this order: SIZE, BRANCHES, TURNS, PROJECT; those that --sort and
+/// --branches are about come last.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// Projects: a directory, part of its name, or a directory of .jsonl files
@@ -121,11 +123,14 @@ pub(crate) fn run(
             json_line(&mut out, &SessionRow::from(session))?;
         }
     } else {
-        render::write_ls(&mut out, &listing.sessions, home_dir().as_deref(), &terminal.stdout)?;
+        let ids = library.short_ids(args.agents);
+        let home = home_dir();
+        let options = ListOptions { ids: &ids, home: home.as_deref(), wanted: &wanted_columns(args) };
+        render::write_ls(&mut out, &listing.sessions, &options, &terminal.stdout)?;
     }
     out.finish()?;
     if !global.json {
-        print_legend(&listing.sessions, &library_options(global), terminal);
+        print_legend(&listing.sessions, &library, global, terminal);
     }
     print_counts(&listing, project.as_deref(), terminal);
     if listing.sessions.is_empty() {
@@ -141,6 +146,16 @@ pub(crate) fn run(
     Ok(CommandOutcome::Success)
 }
 
+/// Returns the columns that the options are about.
+fn wanted_columns(args: &LsArgs) -> Vec<ListColumn> {
+    let sorted_by = match args.sort {
+        SortArg::Recent => None,
+        SortArg::Size => Some(ListColumn::Size),
+        SortArg::Turns => Some(ListColumn::Turns),
+    };
+    args.branches.then_some(ListColumn::Branches).into_iter().chain(sorted_by).collect()
+}
+
 /// Returns the home directory, for naming projects.
 pub(crate) fn home_dir() -> Option<String> {
     std::env::home_dir().map(|home| home.to_string_lossy().into_owned())
@@ -151,14 +166,18 @@ pub(crate) fn list(library: &Library, options: &LsOptions, terminal: &Terminal) 
     library.with_progress(progress.observer()).ls(options)
 }
 
-/// Explains the marks that occur in a table; `options` select the library.
-pub(crate) fn print_legend(sessions: &[SessionSummary], options: &str, terminal: &Terminal) {
+/// Explains the marks that occur in a table.
+pub(crate) fn print_legend(
+    sessions: &[SessionSummary],
+    library: &Library,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) {
     if sessions.iter().any(|session| session.is_live) {
         terminal.print_note("● open in a client");
     }
     if let Some(session) = sessions.iter().find(|session| session.is_harmed()) {
-        let id = render::shell_word(render::short_id(session.id.as_str()));
-        let check = format!("rethread{options} check {id}");
+        let check = command_on("check", &session.id, &session.path, library, global);
         terminal.print_note(&format!("! clients lose or refuse a part of it: {check}"));
     }
 }
@@ -169,6 +188,7 @@ pub(crate) fn print_counts(listing: &Listing, project: Option<&Path>, terminal: 
         let s = if n == 1 { "" } else { "s" };
         match kind {
             SessionKind::Agent => format!("{n} subagent{s}"),
+            SessionKind::Orphan => format!("{n} subagent{s} of missing sessions"),
             SessionKind::Headless => format!("{n} headless run{s}"),
             SessionKind::Empty => format!("{n} empty file{s}"),
             SessionKind::Summaries => format!("{n} file{s} with only summaries"),

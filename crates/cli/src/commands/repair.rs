@@ -24,7 +24,7 @@ use crate::wording::finding_hint;
 /// lines are kept byte for byte. Defects that cannot be repaired are reported.
 ///
 /// The result is a new session next to the original, which is not modified. A session without defects is
-/// left unchanged.
+/// left unchanged, and no new one is made.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct RepairArgs {
@@ -42,7 +42,7 @@ pub(crate) struct RepairArgs {
     #[arg(long, conflicts_with_all = ["dry_run", "output"])]
     in_place: bool,
 
-    /// Write the result to FILE
+    /// Write the result to FILE, an identical copy if there is nothing to repair
     #[arg(short, long, value_name = "FILE", conflicts_with = "dry_run")]
     output: Option<PathBuf>,
 }
@@ -134,7 +134,7 @@ fn write_output(
         writeln!(out, "checked: {}", look.paint(style, verdict))?;
     }
     if let Some(command) = ResumeCommand::for_written_log(library, &output.path) {
-        writeln!(out, "resume it with: {}", command.paint(look))?;
+        writeln!(out, "{}", command.advice(library, look))?;
     }
     Ok(())
 }

@@ -11,13 +11,14 @@ use crate::args::GlobalArgs;
 use crate::commands::{json_line, writable_library};
 use crate::failure::{Failure, holder_hint};
 use crate::failure_kind::FailureKind;
-use crate::resume_command::ResumeCommand;
+use crate::resume_command::{ResumeCommand, not_resumable};
 use crate::scope::find_one;
 use crate::terminal::Terminal;
 
 /// Continue a session in the client, in its own directory
 ///
-/// Runs `claude --resume` in the directory in which the session was started, wherever you are.
+/// Runs `claude --resume` in the directory in which the session was started, wherever you are. If that directory does
+/// not exist on this machine, nothing is run; `rethread clone SESSION --to DIR` copies the session to another project.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     /// The session; defaults to the newest one of the current directory's project, or of all
@@ -43,6 +44,10 @@ pub(crate) fn run(
     let session = library.summary(&source)?;
     let command = ResumeCommand { fork: args.fork, ..ResumeCommand::new(&library, &session)? };
     if global.json || args.print {
+        // The command may be meant for another machine.
+        if let Err(failure) = command.existing_dir(&library) {
+            terminal.print_note(&not_resumable(&failure));
+        }
         let mut out = terminal.output();
         if global.json {
             let dir = command.dir.as_deref().map(|dir| dir.to_string_lossy().into_owned());
@@ -57,10 +62,10 @@ pub(crate) fn run(
     if let Some(holder) = library.holder(&source).filter(|_| !args.fork) {
         return Err(in_use(&holder));
     }
-    let dir = command.existing_dir()?;
+    let dir = command.existing_dir(&library)?;
     let title = rethread_render::truncate(&session.title.text, 60);
     terminal.print_note(&format!("resuming {} \"{title}\" in {}", command.id, dir.display()));
-    match command.run()? {}
+    match command.run(&library)? {}
 }
 
 fn in_use(holder: &Holder) -> Failure {

@@ -7,15 +7,15 @@ use rethread::{
     Hit, Library, Query, QueryError, QueryErrorKind, QuerySyntax, SearchLimits, SearchOutcome, SearchResults,
     SessionHits, TextSource, Time,
 };
-use rethread_render::{self as render, HitRow, SearchRow, plural, shell_word};
+use rethread_render::{self as render, HitRow, SearchRow, plural};
 
 use crate::args::{CliArgs, Command, EXCLUDED, GlobalArgs};
 use crate::commands::ls::home_dir;
-use crate::commands::{json_bytes, library_options, writable_library};
+use crate::commands::{json_bytes, writable_library};
 use crate::failure::{Failure, with_causes};
 use crate::failure_kind::FailureKind;
 use crate::terminal::{Terminal, now};
-use crate::wording::{self, unreadable};
+use crate::wording::{self, command_on, unreadable};
 use crate::{CommandOutcome, time_arg};
 
 /// Search the texts of all sessions
@@ -147,9 +147,10 @@ pub(crate) fn run(
         print_rows(&typed, results, args.max_chars, terminal)?;
     } else {
         let mut out = terminal.output();
-        render::write_search(&mut out, results, home_dir().as_deref(), &terminal.stdout)?;
+        let ids = library.short_ids(true);
+        render::write_search(&mut out, results, &ids, home_dir().as_deref(), &terminal.stdout)?;
         out.finish()?;
-        print_counts(results, args, global, terminal);
+        print_counts(results, args, &library, global, terminal);
     }
     let is_empty = results.sessions.is_empty();
     Ok(if is_empty { CommandOutcome::Negative } else { CommandOutcome::Success })
@@ -252,11 +253,9 @@ fn show_options(hit: &Hit) -> Vec<String> {
 }
 
 /// Returns the command that opens a hit.
-fn show_command(session: &SessionHits, hit: &Hit, global: &GlobalArgs) -> String {
-    let id = session.session.as_str();
-    let id = if session.is_subagent { id } else { render::short_id(id) };
+fn show_command(session: &SessionHits, hit: &Hit, library: &Library, global: &GlobalArgs) -> String {
     let options: String = show_options(hit).iter().map(|option| format!(" {option}")).collect();
-    format!("rethread{} show {}{options}", library_options(global), shell_word(id))
+    command_on("show", &session.session, &session.path, library, global) + &options
 }
 
 /// Prints the hits as JSON, as many as fit into a number of characters, and the counts.
@@ -286,7 +285,13 @@ fn print_rows(
 }
 
 /// Prints how much was found, whether it is all there is, and how to open it.
-fn print_counts(results: &SearchResults, args: &SearchArgs, global: &GlobalArgs, terminal: &Terminal) {
+fn print_counts(
+    results: &SearchResults,
+    args: &SearchArgs,
+    library: &Library,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) {
     let Some((session, hit)) = results.hits().next() else {
         terminal.print_note("nothing found");
         if args.query.iter().any(|word| !word.ends_with('*')) && !args.regex && !args.fixed {
@@ -312,7 +317,7 @@ fn print_counts(results: &SearchResults, args: &SearchArgs, global: &GlobalArgs,
     }
     terminal.print_note(&text);
     if !session.is_deleted {
-        let command = show_command(session, hit, global);
+        let command = show_command(session, hit, library, global);
         terminal.print_note(&format!("to read hit 1: {command}, or --open 1"));
     }
 }

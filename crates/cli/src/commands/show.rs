@@ -122,7 +122,7 @@ pub(crate) fn run(
     if args.path.is_none() && args.at.is_none() {
         print_resume_point(&loaded, terminal);
     }
-    let shown = ShownConversation { args, global, terminal, source: &source, loaded: &loaded };
+    let shown = ShownConversation::new(args, global, terminal, &library, &source, &loaded);
     match args.max_chars {
         Some(max_chars) => shown.print_bounded(max_chars)?,
         None => shown.print()?,

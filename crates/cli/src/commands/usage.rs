@@ -201,7 +201,14 @@ pub(crate) fn run(
         json_line(&mut out, &UsageTotalRow::new(&report, naive))?;
         out.finish()?;
     } else if report.total.responses > 0 {
-        let label = |key: &UsageKey| label(key, report.grouping, &titles, &zone);
+        let ids = library.short_ids(true);
+        let label = |key: &UsageKey| match (report.grouping, key) {
+            (UsageGrouping::Session, UsageKey::Name(id)) => UsageLabel {
+                text: render::shown_id(id, &ids, &terminal.stdout).to_owned(),
+                detail: titles.get(id).cloned().unwrap_or_default(),
+            },
+            (grouping, key) => label(key, grouping, &zone),
+        };
         render::write_usage_report(&mut out, &report, args.limit, &label, &terminal.stdout)?;
         out.finish()?;
     }
@@ -315,17 +322,8 @@ fn titles(
 }
 
 /// Names a group for people.
-fn label(
-    key: &UsageKey,
-    grouping: UsageGrouping,
-    titles: &BTreeMap<String, String>,
-    zone: &TimeZone,
-) -> UsageLabel {
+fn label(key: &UsageKey, grouping: UsageGrouping, zone: &TimeZone) -> UsageLabel {
     let text = match (grouping, key) {
-        (UsageGrouping::Session, UsageKey::Name(id)) => {
-            let detail = titles.get(id).cloned().unwrap_or_default();
-            return UsageLabel { text: render::short_id(id).to_owned(), detail };
-        }
         (_, UsageKey::Block(start)) => render::format_block(*start, zone),
         (UsageGrouping::Tool, UsageKey::None) => "no tool call".to_owned(),
         (UsageGrouping::Subagent, UsageKey::None) => "main conversations".to_owned(),

@@ -48,7 +48,7 @@ impl Level {
         }
     }
 
-    /// Returns whether a client can resume the result.
+    /// Returns whether the result is meant to be resumed: only images, thinking and what clients do not send are removed.
     pub fn is_resumable(self) -> bool {
         self <= Self::Standard
     }
@@ -149,7 +149,7 @@ impl RuleSet {
         self.0 & (1 << rule as u32) != 0
     }
 
-    /// Returns whether a client can resume the result.
+    /// Returns whether the result is meant to be resumed: only images, thinking and what clients do not send are removed.
     pub fn is_resumable(self) -> bool {
         Rule::ALL.into_iter().filter(|&rule| self.has(rule)).all(|rule| rule.level().is_resumable())
     }

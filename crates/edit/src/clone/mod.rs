@@ -32,7 +32,7 @@ pub use emit::WriteOutcome;
 pub use error::ClonePlanError;
 pub use recipe::{Preset, Recipe};
 pub use removed::RemovedEntry;
-pub use report::{CloneCounts, CloneReport};
+pub use report::{AddedCounts, CloneCounts, CloneReport};
 pub use summary::CloneSummary;
 pub use tools::ToolRecipe;
 

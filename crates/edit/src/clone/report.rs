@@ -4,7 +4,7 @@ use super::compress::{CondensedTurn, OverBudget};
 use super::normalise::NormalisedPlan;
 use super::order::OrderedLines;
 use super::select::Selection;
-use crate::plan::AddedKind;
+use crate::plan::{AddedKind, Plan};
 use crate::source::SourceSession;
 
 /// Counts of what a clone left out or changed.
@@ -26,9 +26,45 @@ pub struct CloneCounts {
     /// Entries that were repaired so that every client accepts them.
     pub repaired: u64,
     /// Entries that were added for the same reason.
-    pub added: u64,
+    pub added: AddedCounts,
     /// Lines that are not entries.
     pub unreadable: u64,
+}
+
+/// Counts of entries that were added so that every client accepts a clone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AddedCounts {
+    /// Results of calls that have none.
+    pub results: u64,
+    /// User entries before an answer with which the conversation begins.
+    pub beginnings: u64,
+    /// Answers to a last prompt without one.
+    pub answers: u64,
+    /// Entries that mark the end.
+    pub ends: u64,
+}
+
+impl AddedCounts {
+    /// Returns the number of all of them.
+    pub fn total(self) -> u64 {
+        self.results + self.beginnings + self.answers + self.ends
+    }
+
+    fn count(plan: &Plan<'_>) -> Self {
+        let mut counts = Self::default();
+        for added in &plan.added {
+            match added.kind {
+                AddedKind::Result { .. } => counts.results += 1,
+                AddedKind::Beginning => counts.beginnings += 1,
+                AddedKind::NoReply => counts.answers += 1,
+                AddedKind::End => counts.ends += 1,
+                // Part of the summary that was asked for.
+                AddedKind::Boundary { .. } | AddedKind::Summary { .. } => {}
+            }
+        }
+        counts
+    }
 }
 
 /// The effects of a recipe on a session. The report of a clone without edits is empty.
@@ -67,8 +103,6 @@ impl CloneReport {
         let dropped = facts.nodes.iter_enumerated().filter(|&(node, _)| plan.is_dropped(node));
         let (entries, others): (Vec<_>, Vec<_>) = dropped.partition(|(_, fact)| fact.is_conversation());
         let records = source.digests.len() - facts.nodes.len() - ordered.n_records + others.len();
-        let repairs =
-            |kind: &AddedKind| !matches!(kind, AddedKind::Boundary { .. } | AddedKind::Summary { .. });
         let counts = CloneCounts {
             entries: entries.len() as u64,
             records: records as u64,
@@ -77,7 +111,7 @@ impl CloneReport {
             shortened: calls.n_shortened,
             thinking: thinking.n_blocks,
             repaired: normalised.n_repaired,
-            added: plan.added.iter().filter(|added| repairs(&added.kind)).count() as u64,
+            added: AddedCounts::count(plan),
             unreadable: u64::from(facts.bad_lines),
         };
         Self {

@@ -14,8 +14,10 @@ use super::{RuleHit, char_aligned};
 pub(super) struct People {
     /// Owners of these sessions; their names are replaced everywhere.
     users: BTreeSet<String>,
-    /// Other users with a home directory; their names are replaced in paths only.
+    /// Other users with a home directory; their names are replaced in paths only if the owner is known.
     homes: BTreeSet<String>,
+    /// A session ran below a home directory, so its owner is known.
+    owner_is_known: bool,
     hosts: BTreeSet<String>,
     /// The search for all names, and for each name its kind and its replacement.
     finder: Option<(AhoCorasick, Vec<(&'static str, String)>)>,
@@ -94,6 +96,7 @@ impl People {
     pub(super) fn scan(&mut self, text: &str, is_cwd: bool) {
         for found in home_regex().captures_iter(text.as_bytes()).filter_map(|found| found.get(1)) {
             let name = text[char_aligned(text, found.range())].trim_end_matches('.');
+            self.owner_is_known |= is_cwd;
             let known = if is_cwd { &mut self.users } else { &mut self.homes };
             if is_personal_name(name) && !known.contains(name) {
                 known.insert(name.to_owned());
@@ -111,6 +114,10 @@ impl People {
     }
 
     pub(super) fn build_finder(&mut self) {
+        // A session on another drive, or in a directory such as /srv, names its owner only in the paths it mentions.
+        if !self.owner_is_known {
+            self.users.append(&mut self.homes);
+        }
         let homes = self.homes.iter().filter(|name| !self.users.contains(*name));
         let homes = homes.map(|name| (name.clone(), "home"));
         let users = self.users.iter().map(|name| (name.clone(), "user")).chain(homes);

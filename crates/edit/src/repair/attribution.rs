@@ -11,11 +11,16 @@ use super::Change;
 ///
 /// The label of a change is usually right already. It is not if the defect became visible only by another repair, if
 /// check explains the same loss by another cause, or if an entry is relinked to make the whole path linear. Then the
-/// label is the finding that concerns the line, or else one about the whole session, or else the nearest one. Returns
-/// `false` if there is no finding to repair.
+/// label is the finding that concerns the line, or else one about the whole session, or else the nearest one. What is
+/// changed only for older clients keeps its own label, because it repairs none of the findings. Returns `false` if there
+/// is no finding to repair.
 pub(super) fn attribute(changes: &mut [Change], findings: &[Finding]) -> bool {
     let index = FindingIndex::new(findings);
     for change in changes {
+        if change.for_older_clients {
+            change.finding_line = None;
+            continue;
+        }
         let Some(found) = index.find(change) else { return false };
         (change.reason, change.finding_line) = found;
     }

@@ -51,6 +51,10 @@ pub struct Change {
     pub reason: FindingKind,
     /// The line of that finding, which may be another one; `None` if it concerns the whole session.
     pub finding_line: Option<u32>,
+    /// Clients in use resume the session without this change: it is for older ones, which do not find entries next to
+    /// parallel calls, or choose another end. Only a check for all clients finds such a loss, and only if no worse
+    /// defect hides it.
+    pub for_older_clients: bool,
     /// The old line; `None` if the line was added. Of a very long line only the part that differs, with some context.
     pub before: Option<Vec<u8>>,
     /// The new line; `None` if the line was dropped. Also only a part of a very long line.
@@ -82,7 +86,8 @@ impl Change {
         };
         let ChangePlace { line, reason, finding_line } = place;
         let (before, after) = (before.map(part), after.map(part));
-        Self { line, reason, finding_line: Some(finding_line), before, after, hashes }
+        let finding_line = Some(finding_line);
+        Self { line, reason, finding_line, for_older_clients: false, before, after, hashes }
     }
 }
 
@@ -423,32 +428,38 @@ fn repair_entries(
         return None;
     }
     let mut assembly = Some(Assembly::new(ready, &plan)).filter(|_| !plan.misplaced);
-    let (mut left, mut agree) = assembly.as_ref().map_or((Vec::new(), false), Assembly::check);
-    if !left.is_empty() || !agree {
+    let mut outcome = assembly.as_ref().map_or_else(CheckedRepair::default, Assembly::check);
+    // What is changed only for older clients.
+    let mut for_older = Vec::new();
+    if !outcome.is_complete() {
         // To repair the reported lines is not enough: the whole path is made linear.
+        for_older.extend(outcome.suffices_in_use.then_some(FindingKind::ParallelCalls));
         drop(assembly.take());
         plan.linearise();
-        (left, agree) = assembly.insert(Assembly::new(ready, &plan)).check();
+        outcome = assembly.insert(Assembly::new(ready, &plan)).check();
     }
-    if !left.is_empty() || !agree {
+    if !outcome.is_complete() {
         // The clients do not agree on the end: an added entry marks it. Only one of the two results is in memory.
         drop(assembly.take());
         plan.mark_end();
         let marked = Assembly::new(ready, &plan);
-        let (left_then, agree_then) = marked.check();
-        if left_then.len() < left.len() || agree_then && !agree {
-            (assembly, left) = (Some(marked), left_then);
+        let then = marked.check();
+        if then.left.len() < outcome.left.len() || then.agree && !outcome.agree {
+            for_older.extend(outcome.suffices_in_use.then_some(FindingKind::OtherBranch));
+            (assembly, outcome) = (Some(marked), then);
         } else {
             plan.unmark_end();
         }
     }
     // If no entry has a defect, the result is used only if it helps.
-    let in_use = |finding: &Finding| finding.clients.iter().any(|client| Client::IN_USE.contains(client));
-    if faultless && left.iter().any(in_use) {
+    if faultless && outcome.left.iter().any(concerns_client_in_use) {
         return None;
     }
-    let assembly = assembly.unwrap_or_else(|| Assembly::new(ready, &plan));
-    Some(RepairedSession { assembly, left })
+    let mut assembly = assembly.unwrap_or_else(|| Assembly::new(ready, &plan));
+    for change in &mut assembly.changes {
+        change.for_older_clients = for_older.contains(&change.reason);
+    }
+    Some(RepairedSession { assembly, left: outcome.left })
 }
 
 /// A session in which related entries can be identified.
@@ -546,14 +557,36 @@ fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<
     Some((out, changes))
 }
 
-impl Assembly {
-    /// Returns what any client would still lose or reject, and whether all clients send the same.
-    fn check(&self) -> (Vec<Finding>, bool) {
-        let session = Session::read(&self.bytes);
-        let harm = harmful_findings(&session, &Client::ALL);
-        let newest = sent_parts(&session, Client::NEWEST);
-        (harm, Client::ALL.into_iter().all(|client| sent_parts(&session, client) == newest))
+/// The result of checking a repaired session.
+#[derive(Default)]
+struct CheckedRepair {
+    /// The findings of any client that are left.
+    left: Vec<Finding>,
+    /// All clients send the same.
+    agree: bool,
+    /// The clients in use lose and reject nothing, and send the same.
+    suffices_in_use: bool,
+}
+
+impl CheckedRepair {
+    fn is_complete(&self) -> bool {
+        self.left.is_empty() && self.agree
     }
+}
+
+impl Assembly {
+    fn check(&self) -> CheckedRepair {
+        let session = Session::read(&self.bytes);
+        let left = harmful_findings(&session, &Client::ALL);
+        let newest = sent_parts(&session, Client::NEWEST);
+        let agree = |clients: &[Client]| clients.iter().all(|&client| sent_parts(&session, client) == newest);
+        let suffices_in_use = !left.iter().any(concerns_client_in_use) && agree(&Client::IN_USE);
+        CheckedRepair { agree: agree(&Client::ALL), suffices_in_use, left }
+    }
+}
+
+fn concerns_client_in_use(finding: &Finding) -> bool {
+    finding.clients.iter().any(|client| Client::IN_USE.contains(client))
 }
 
 /// Returns the conversation that a client sends: role and origin of each part. Thinking is left out, because it

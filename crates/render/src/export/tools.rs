@@ -441,7 +441,7 @@ mod tests {
         insta::assert_snapshot!(described("TodoWrite", r#"{"todos":[{"content":"one","status":"completed"},{"content":"two","status":"pending"}]}"#), @r#"1 of 2 done | [(Done, "one"), (Open, "two")]"#);
         insta::assert_snapshot!(described("Write", r#"{"file_path":"/x/a.py","content":"print(1)"}"#), @"/x/a.py · 1 line | Content(python): print(1)");
         insta::assert_snapshot!(described("mcp__x", r#"{"a":1,"b":[true]}"#), @r#"
-        {"a":1,"b":[true]} | Input(json): {
+        a: 1, b: [true] | Input(json): {
           "a": 1,
           "b": [
             true

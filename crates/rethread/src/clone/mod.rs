@@ -16,7 +16,7 @@ use rethread_model::{Client, Finding, OriginKind, Session};
 use rethread_store::{ConfinedPath, NewSession};
 
 use crate::library::{Library, LogSource, config_root};
-use crate::origin::write_origin;
+use crate::origin::{is_dir_of, recorded_directory, write_origin};
 pub use outcome::{Cloned, SessionSize, WrittenClone};
 use sidecars::ClonedSidecars;
 pub use summarise::{Summariser, SummariserFailure};
@@ -232,8 +232,8 @@ fn resume_dir(source: &LogSource, options: &CloneOptions, summary: &CloneSummary
     if let Some(to) = &options.to {
         return to.canonicalize().ok();
     }
-    let project = project_name(&source.file.path)?;
-    summary.cwds.iter().find(|cwd| rethread_store::is_project_dir_for(&project, cwd)).map(PathBuf::from)
+    let recorded = summary.cwds.iter().find(|cwd| is_dir_of(&source.file, cwd));
+    recorded.cloned().or_else(|| recorded_directory(&source.file)).map(PathBuf::from)
 }
 
 /// Adds the clone to the session index that some clients keep.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rethread_edit::CloneReport;
+use rethread_edit::{AddedCounts, CloneReport};
 use rethread_model::Finding;
 use rethread_store::Holder;
 
@@ -31,8 +31,8 @@ pub enum CloneWarning {
     UnreadableLines(u64),
     /// This many entries were repaired so that every client accepts the clone.
     RepairedEntries(u64),
-    /// This many entries were added so that every client accepts the clone.
-    AddedEntries(u64),
+    /// These entries were added so that every client accepts the clone.
+    AddedEntries(AddedCounts),
     /// The recipe names tools that the session never calls.
     UnknownTools {
         /// The tools that the recipe names.
@@ -129,7 +129,7 @@ fn report_warnings(report: CloneReport) -> impl Iterator<Item = CloneWarning> {
     [
         (counts.unreadable > 0).then_some(CloneWarning::UnreadableLines(counts.unreadable)),
         (counts.repaired > 0).then_some(CloneWarning::RepairedEntries(counts.repaired)),
-        (counts.added > 0).then_some(CloneWarning::AddedEntries(counts.added)),
+        (counts.added.total() > 0).then_some(CloneWarning::AddedEntries(counts.added)),
         (!named.is_empty()).then_some(CloneWarning::UnknownTools { named, called }),
         report.thinking_invalidated.then_some(CloneWarning::ThinkingInvalidated),
         (report.other_paths > 0).then_some(CloneWarning::OtherPaths(report.other_paths)),

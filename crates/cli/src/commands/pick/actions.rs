@@ -9,7 +9,7 @@ use rethread::{Library, LogSource};
 use super::screen::{PickerScreen, wait_for_key};
 use crate::args::{ColorArg, GlobalArgs};
 use crate::failure::Failure;
-use crate::resume_command::ResumeCommand;
+use crate::resume_command::{ResumeCommand, sample_failure};
 
 /// Runs commands on sessions.
 pub(super) struct ActionRunner<'a> {
@@ -24,14 +24,14 @@ impl ActionRunner<'_> {
             Ok(command) => command,
             Err(failure) => return Ok(failure),
         };
-        screen.leave_for(|| match command.run() {
+        screen.leave_for(|| match command.run(self.library) {
             Err(failure) => failure,
         })
     }
 
     fn resume_command(&self, log: &LogSource) -> Result<ResumeCommand, Failure> {
         if self.library.is_demo() {
-            return Err(Failure::new("sample sessions cannot be resumed"));
+            return Err(sample_failure());
         }
         if let Some(holder) = self.library.holder(log) {
             return Err(Failure::new(holder.to_string()));

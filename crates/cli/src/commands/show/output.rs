@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::path::Path;
 
-use rethread::{LoadedTranscript, LogSource, MessageNo, Transcript, TranscriptHeader, TranscriptSubagent};
+use rethread::{Library, LoadedTranscript, LogSource, MessageNo, Transcript, TranscriptSubagent};
 use rethread_render::{self as render, NextStep, ShowOptions, TextLimit, shell_word};
 
 use super::ShowArgs;
@@ -13,22 +13,42 @@ use crate::args::GlobalArgs;
 use crate::bounded::{BoundedOutput, fit, fit_beginning};
 use crate::commands::{json_bytes, library_options};
 use crate::failure::Failure;
-use crate::resume_command::ResumeCommand;
+use crate::resume_command::{ResumeCommand, not_resumable};
 use crate::terminal::Terminal;
+use crate::wording::command_on;
 
 /// The number of characters to which texts are cut at most so that all messages fit.
 const MIN_TEXT: usize = 200;
 
 /// A conversation, and how it was asked for.
 pub(super) struct ShownConversation<'a> {
-    pub(super) args: &'a ShowArgs,
-    pub(super) global: &'a GlobalArgs,
-    pub(super) terminal: &'a Terminal,
-    pub(super) source: &'a LogSource,
-    pub(super) loaded: &'a LoadedTranscript,
+    args: &'a ShowArgs,
+    global: &'a GlobalArgs,
+    terminal: &'a Terminal,
+    source: &'a LogSource,
+    loaded: &'a LoadedTranscript,
+    /// The command that shows this session; `None` for standard input.
+    command: Option<String>,
+    /// How to continue it.
+    next: Option<NextStep>,
 }
 
-impl ShownConversation<'_> {
+impl<'a> ShownConversation<'a> {
+    /// Prepares the output of a conversation.
+    pub(super) fn new(
+        args: &'a ShowArgs,
+        global: &'a GlobalArgs,
+        terminal: &'a Terminal,
+        library: &Library,
+        source: &'a LogSource,
+        loaded: &'a LoadedTranscript,
+    ) -> Self {
+        let shown = Self { args, global, terminal, source, loaded, command: None, next: None };
+        let has_next = !args.removed && !global.demo && !global.json;
+        let next = has_next.then(|| shown.next_step(library)).flatten();
+        Self { command: shown.session_command(library), next, ..shown }
+    }
+
     /// Prints all of it.
     pub(super) fn print(&self) -> Result<(), Failure> {
         let mut out = self.terminal.output();
@@ -94,7 +114,7 @@ impl ShownConversation<'_> {
         out.write_all(&fitted.text)?;
         out.finish()?;
         if let Some(limit) = fitted.limit {
-            let command = self.session_command().map_or_else(String::new, |show| {
+            let command = self.command.as_ref().map_or_else(String::new, |show| {
                 format!("; `{show} --at N --around 0` shows message N in full")
             });
             self.terminal.print_note(&format!("texts are cut to {limit} characters{command}"));
@@ -123,7 +143,7 @@ impl ShownConversation<'_> {
     ) -> io::Result<()> {
         let rest = &|session: &str, n: MessageNo| {
             let show = match session == self.source.file.id {
-                true => self.session_command()?,
+                true => self.command.clone()?,
                 false => self.command_of(session),
             };
             Some(format!("{show} --at {n} --around 0 --json"))
@@ -137,20 +157,21 @@ impl ShownConversation<'_> {
         transcript: &Transcript<'_>,
         limit: Option<TextLimit<'_>>,
     ) -> io::Result<()> {
-        let next = next_step(self.source, self.loaded, &transcript.header);
-        let next = next.filter(|_| !self.args.removed && !self.global.demo);
-        let options =
-            ShowOptions { tools: self.args.tools.into(), subagent: &describe_subagent, next, limit };
+        let options = ShowOptions {
+            tools: self.args.tools.into(),
+            subagent: &describe_subagent,
+            next: self.next.clone(),
+            limit,
+        };
         render::write_conversation(out, transcript, &options, &self.terminal.stdout)
     }
 
-    /// Returns the command that shows this session; `None` for standard input.
-    fn session_command(&self) -> Option<String> {
+    fn session_command(&self, library: &Library) -> Option<String> {
         let file = &self.source.file;
         match self.args.session.as_deref() {
             Some(named) if named == "-" => None,
             Some(named) if Path::new(named).is_file() => Some(self.command_of(&file.path.to_string_lossy())),
-            _ => Some(self.command_of(&file.id)),
+            _ => Some(command_on("show", &self.source.id(), &file.path, library, self.global)),
         }
     }
 
@@ -160,7 +181,7 @@ impl ShownConversation<'_> {
 
     /// Returns the command that shows this path from a message on; `is_empty` if nothing before it was shown.
     fn command_from(&self, message: Option<MessageNo>, is_empty: bool) -> Option<String> {
-        let mut command = format!("{} --at {}", self.session_command()?, message?);
+        let mut command = format!("{} --at {}", self.command.as_ref()?, message?);
         // A message for which there was no room at all needs more.
         let max_chars =
             self.args.max_chars.map(|chars| if is_empty { chars.saturating_mul(2) } else { chars });
@@ -171,20 +192,26 @@ impl ShownConversation<'_> {
         command += if self.global.json { " --json" } else { "" };
         Some(command)
     }
-}
 
-/// Returns the command that continues the shown path: a client resumes the active one, a clone any other.
-fn next_step(source: &LogSource, loaded: &LoadedTranscript, header: &TranscriptHeader) -> Option<NextStep> {
-    let id = source.file.id.as_str().into();
-    let resume = ResumeCommand::for_log(&source.file.path, &id, loaded.resume_dir.clone());
-    let resume = resume.filter(|_| !source.file.is_subagent)?;
-    if !header.active {
-        let clone = format!("rethread clone {} --path {}", resume.id, header.path_n);
-        return Some(NextStep { label: "clone", commands: vec![clone] });
+    /// Returns the command that continues the shown path: a client resumes the active one, a clone any other.
+    fn next_step(&self, library: &Library) -> Option<NextStep> {
+        let file = &self.source.file;
+        let resume = ResumeCommand::for_log(&file.path, &self.source.id(), self.loaded.resume_dir.clone());
+        let resume = resume.filter(|_| !file.is_subagent)?;
+        let header = self.loaded.transcript().header;
+        if !header.active {
+            let clone = command_on("clone", &resume.id, &file.path, library, self.global);
+            let clone = format!("{clone} --path {}", header.path_n);
+            return Some(NextStep { label: "clone", commands: vec![clone] });
+        }
+        if let Err(failure) = resume.existing_dir(library) {
+            self.terminal.print_note(&not_resumable(&failure));
+            return None;
+        }
+        let enter = resume.dir.as_ref().map(|dir| format!("cd {}", shell_word(&dir.to_string_lossy())));
+        let client = ResumeCommand { dir: None, ..resume }.to_string();
+        Some(NextStep { label: "resume", commands: enter.into_iter().chain([client]).collect() })
     }
-    let enter = resume.dir.as_ref().map(|dir| format!("cd {}", render::shell_word(&dir.to_string_lossy())));
-    let client = ResumeCommand { dir: None, ..resume }.to_string();
-    Some(NextStep { label: "resume", commands: enter.into_iter().chain([client]).collect() })
 }
 
 /// Describes a subagent under the call that started it.
