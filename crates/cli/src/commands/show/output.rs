@@ -29,7 +29,7 @@ pub(super) struct ShownConversation<'a> {
     loaded: &'a LoadedTranscript,
     /// The command that shows this session; `None` for standard input.
     command: Option<String>,
-    /// How to continue it.
+    /// The commands that continue it.
     next: Option<NextStep>,
 }
 
