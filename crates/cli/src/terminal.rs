@@ -80,6 +80,11 @@ impl Terminal {
         writeln!(io::stdout(), "{}", self.stdout.sanitize(text))
     }
 
+    /// Returns whether notes are left out.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Prints a note on stderr, unless `--quiet` is set.
     pub(crate) fn print_note(&self, text: &str) {
         if !self.quiet {

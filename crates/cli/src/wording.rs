@@ -19,17 +19,26 @@ pub(crate) fn command_on(
     library: &Library,
     global: &GlobalArgs,
 ) -> String {
-    let name = session_name(id, log, library);
+    command_on_named(command, &session_name(id, log, library), global)
+}
+
+/// Returns a command on a session, given what names it.
+pub(crate) fn command_on_named(command: &str, name: &str, global: &GlobalArgs) -> String {
     // A path names the log wherever it is.
     let options = if name.contains(['/', '\\']) { String::new() } else { library_options(global) };
-    format!("rethread{options} {command} {}", shell_word(&name))
+    format!("rethread{options} {command} {}", shell_word(name))
 }
 
 /// Returns what names a session for every command: the shortest id by which it is found, or else its path.
 pub(crate) fn session_name(id: &SessionId, log: &Path, library: &Library) -> String {
+    name_or_path(library.short_name(id.as_str(), log), id, log)
+}
+
+/// Returns the name of a session for commands, if it has one, or else its path.
+pub(crate) fn name_or_path(name: Option<String>, id: &SessionId, log: &Path) -> String {
     // A log in memory has no file: it is one of the sample library, or standard input.
     let is_option = id.as_str().starts_with('-');
-    match library.short_name(id.as_str(), log).filter(|_| !is_option) {
+    match name.filter(|_| !is_option) {
         Some(name) => name,
         None if log.exists() => log.to_string_lossy().into_owned(),
         None => id.to_string(),

@@ -31,11 +31,13 @@ pub struct IndexSnapshot {
     pub(crate) catalogue: Mutex<Catalogue>,
     pub(crate) texts: Option<SearchedTexts>,
     /// The logs of the catalogue, by their paths.
-    rows: FxHashMap<PathBuf, LogRow>,
+    pub(crate) rows: FxHashMap<PathBuf, LogRow>,
     /// Logs whose files are missing or have changed. Their rows count only for logs whose new end was read.
     outdated: FxHashSet<LogId>,
     /// The number of logs that the catalogue does not know.
     n_unknown: usize,
+    /// Set if [`Index::sync`] would write something, even if all texts are there.
+    needs_sync: bool,
 }
 
 /// The text index of a snapshot.
@@ -97,7 +99,8 @@ impl Index {
         }
         let rows = catalogue.logs()?.into_iter().map(|row| (row.path.clone(), row)).collect();
         let catalogue = Mutex::new(catalogue);
-        let snapshot = IndexSnapshot { catalogue, texts, rows, outdated: FxHashSet::default(), n_unknown: 0 };
+        let outdated = FxHashSet::default();
+        let snapshot = IndexSnapshot { catalogue, texts, rows, outdated, n_unknown: 0, needs_sync: false };
         Ok(Attempt::Taken(Box::new(snapshot)))
     }
 }
@@ -123,25 +126,33 @@ impl IndexSnapshot {
     /// Returns the logs whose texts are not completely in the index. `files` are all logs there are; others are not found
     /// unless they are kept.
     pub fn compare<'f>(&mut self, files: &'f [SessionFile]) -> Vec<&'f SessionFile> {
-        let stale: Vec<&SessionFile> = files.iter().filter(|file| !self.is_current(file)).collect();
-        let existing: FxHashSet<_> = files.iter().map(|file| file.path.as_path()).collect();
-        let is_missing = |row: &&LogRow| row.deleted.is_none() && !existing.contains(row.path.as_path());
-        let missing = self.rows.values().filter(is_missing);
-        self.n_unknown = stale.iter().filter(|file| !self.rows.contains_key(&file.path)).count();
-        let changed = stale.iter().filter_map(|file| self.rows.get(&file.path));
-        self.outdated = missing.chain(changed).map(|row| row.id).collect();
+        let (mut stale, mut existing) = (Vec::new(), FxHashSet::default());
+        for file in files {
+            let Some(row) = self.rows.get(&file.path) else {
+                self.n_unknown += 1;
+                stale.push(file);
+                continue;
+            };
+            existing.insert(row.id);
+            // A log that was deleted is there again.
+            self.needs_sync |= row.deleted.is_some();
+            match row.has_all_texts().then(|| row.print.compare(file)) {
+                Some(FileChange::Unchanged) => {}
+                Some(FileChange::Uncertain) if row.is_valid_for(file) => self.needs_sync = true,
+                _ => {
+                    self.outdated.insert(row.id);
+                    stale.push(file);
+                }
+            }
+        }
+        let is_missing = |row: &&LogRow| row.deleted.is_none() && !existing.contains(&row.id);
+        self.outdated.extend(self.rows.values().filter(is_missing).map(|row| row.id));
         stale
     }
 
-    fn is_current(&self, file: &SessionFile) -> bool {
-        self.rows.get(&file.path).is_some_and(|row| {
-            row.has_all_texts()
-                && match row.print.compare(file) {
-                    FileChange::Unchanged => true,
-                    FileChange::Uncertain => row.is_valid_for(file),
-                    FileChange::Longer | FileChange::Rewritten => false,
-                }
-        })
+    /// Returns whether [`Index::sync`] would have nothing to do for the logs that were compared.
+    pub fn is_up_to_date(&self) -> bool {
+        self.is_complete() && !self.needs_sync
     }
 
     /// Returns whether the index knows every log as it is.

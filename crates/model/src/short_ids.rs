@@ -1,7 +1,5 @@
 //! Short ids of sessions that still identify them.
 
-use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
 
 /// The ids of all sessions of a library. It shortens an id to a beginning that no other session has, so that what is
 /// printed can be typed.
@@ -15,8 +13,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ShortIds {
-    /// The number of logs with each id.
-    counts: BTreeMap<String, usize>,
+    /// The ids, sorted.
+    ids: Vec<String>,
 }
 
 /// The number of characters that distinguish UUIDs in practice, and that people can read out.
@@ -25,11 +23,9 @@ const MIN_CHARS: usize = 8;
 impl ShortIds {
     /// Collects the ids of some logs. Several logs may have the same id.
     pub fn new(ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let mut counts = BTreeMap::new();
-        for id in ids {
-            *counts.entry(id.into()).or_default() += 1;
-        }
-        Self { counts }
+        let mut ids: Vec<String> = ids.into_iter().map(Into::into).collect();
+        ids.sort_unstable();
+        Self { ids }
     }
 
     /// Returns the shortest beginning of at least eight characters that no other id has; the whole id if another one
@@ -38,17 +34,24 @@ impl ShortIds {
         if !self.is_unique(id) {
             return id;
         }
-        let before = self.counts.range::<str, _>((Unbounded, Excluded(id))).next_back();
-        let after = self.counts.range::<str, _>((Excluded(id), Unbounded)).next();
-        let shared =
-            |other: (&String, &usize)| id.chars().zip(other.0.chars()).take_while(|(a, b)| a == b).count();
-        let chars = before.into_iter().chain(after).map(|other| shared(other) + 1).max().unwrap_or(0);
+        let (start, end) = self.range(id);
+        let before = start.checked_sub(1).map(|before| &self.ids[before]);
+        let shared = |other: &String| id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+        let neighbours = before.into_iter().chain(self.ids.get(end));
+        let chars = neighbours.map(|other| shared(other) + 1).max().unwrap_or(0);
         id.char_indices().nth(chars.max(MIN_CHARS)).map_or(id, |(end, _)| &id[..end])
     }
 
     /// Returns whether at most one log has this id.
     pub fn is_unique(&self, id: &str) -> bool {
-        self.counts.get(id).is_none_or(|&n| n <= 1)
+        let (start, end) = self.range(id);
+        end - start <= 1
+    }
+
+    /// Returns where logs with this id are, or would be.
+    fn range(&self, id: &str) -> (usize, usize) {
+        let start = self.ids.partition_point(|other| other.as_str() < id);
+        (start, start + self.ids[start..].partition_point(|other| other == id))
     }
 }
 

@@ -124,7 +124,7 @@ impl Library {
     pub fn short_ids(&self, agents: bool) -> ShortIds {
         match &self.demo {
             Some(demo) => ShortIds::new(demo.iter().map(|source| source.file.id.as_str())),
-            None => ShortIds::new(self.store.named_logs(agents).into_iter().map(|file| file.id)),
+            None => ShortIds::new(self.store.named_ids(agents)),
         }
     }
 
@@ -139,7 +139,18 @@ impl Library {
     /// # Ok::<(), rethread::Error>(())
     /// ```
     pub fn short_name(&self, id: &str, log: &Path) -> Option<String> {
-        let ids = self.short_ids(id.starts_with("agent-"));
+        self.short_name_among(&self.short_ids(id.starts_with("agent-")), id, log)
+    }
+
+    /// Returns the same, given the result of [`Library::short_ids`].
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// let (ids, log) = (library.short_ids(true), library.find_one("0000d001")?.file);
+    /// assert_eq!(library.short_name_among(&ids, &log.id, &log.path).as_deref(), Some("0000d001"));
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn short_name_among(&self, ids: &ShortIds, id: &str, log: &Path) -> Option<String> {
         let name = ids.shorten(id);
         // A title is tried only if no id matches, so `find` would find the log, too.
         let found = self.find_named(name.as_ref()).ok()?;

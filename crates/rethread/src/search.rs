@@ -146,17 +146,26 @@ impl Library {
         options: &rethread_index::SearchOptions<'_>,
         outcome: &mut SearchOutcome,
     ) -> Result<Option<SearchResults>, SearchError> {
-        match self.sync(index, files, IndexLevel::Texts, true, false) {
-            Ok(report) => {
-                outcome.unreadable = report.unreadable;
-                outcome.rebuilt = outcome.rebuilt.take().or(report.rebuilt);
+        let take = || Ok(index.snapshot()?.map(|mut snapshot| (snapshot.compare(files), snapshot)));
+        // Most of the time nothing has changed. Damage is found again by what follows.
+        let current = take().unwrap_or_else(|_: IndexError| None);
+        let current = current.filter(|(_, snapshot)| snapshot.is_up_to_date());
+        let snapshot = match current {
+            Some(current) => Some(current),
+            None => {
+                match self.sync(index, files, IndexLevel::Texts, true, false) {
+                    Ok(report) => {
+                        outcome.unreadable = report.unreadable;
+                        outcome.rebuilt = outcome.rebuilt.take().or(report.rebuilt);
+                    }
+                    // Another process is at it; what it has not done yet is read from the logs.
+                    Err(IndexError::Busy) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                take()?
             }
-            // Another process is at it; what it has not done yet is read from the logs.
-            Err(IndexError::Busy) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let Some(mut snapshot) = index.snapshot()? else { return Ok(None) };
-        let stale = snapshot.compare(files);
+        };
+        let Some((stale, snapshot)) = snapshot else { return Ok(None) };
         let wanted = if query.has_patterns() { files.iter().collect() } else { stale };
         let scanned = self.scan_logs(&wanted, query, Some(&snapshot), outcome);
         snapshot.search(query, scanned, options).map(Some)

@@ -172,23 +172,30 @@ impl ConfinedPath {
     /// skipped. A missing directory counts as empty.
     pub fn files(&self, skips: &SkippedPaths) -> Vec<Self> {
         let mut found = Vec::new();
+        self.for_each_file(skips, |_, _, file| found.push(file));
+        found.sort();
+        found
+    }
+
+    /// Passes the regular files below this directory at any depth to `take`, each with the handle of its directory and its
+    /// name; all others are recorded as skipped.
+    pub(crate) fn for_each_file(&self, skips: &SkippedPaths, mut take: impl FnMut(&Dir, &OsStr, Self)) {
         let mut waiting = vec![(self.clone(), 0)];
         while let Some((at, depth)) = waiting.pop() {
             if depth > MAX_DEPTH {
                 skips.record(at.path(), PathRejection::TooDeep);
                 continue;
             }
-            for (name, kind) in at.entries(skips) {
+            let Some((dir, entries)) = at.list(skips) else { continue };
+            for (name, kind) in entries {
                 let item = at.join(&name);
                 match kind {
-                    FileKind::File => found.push(item),
+                    FileKind::File => take(&dir, &name, item),
                     FileKind::Dir => waiting.push((item, depth + 1)),
                     FileKind::Other(reason) => skips.record(item.path(), reason),
                 }
             }
         }
-        found.sort();
-        found
     }
 
     /// Lists a directory. One that is missing, or cannot be reached without a link, counts as empty.

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, DirEntry, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+
+use rayon::prelude::*;
 
 use crate::confined::{ConfinedPath, MAX_DEPTH, PathRejection};
 use crate::dir::{FileKind, FileStat};
@@ -69,7 +71,7 @@ impl SessionFile {
                     None => Self::from_confined(&ConfinedPath::of_file(&real))?,
                 };
                 let id = id_of(path);
-                Ok(Self { is_subagent: file.is_subagent || id.starts_with("agent-"), id, ..file })
+                Ok(Self { is_subagent: file.is_subagent || id.starts_with(AGENT), id, ..file })
             }
             _ => Self::from_confined(&named),
         }
@@ -85,7 +87,7 @@ impl SessionFile {
         let path = confined.path();
         let id = id_of(&path);
         Self {
-            is_subagent: id.starts_with("agent-") || confined.relative().iter().any(|name| name == SUBAGENTS),
+            is_subagent: id.starts_with(AGENT) || confined.relative().iter().any(|name| name == SUBAGENTS),
             id,
             base: confined.base().to_owned(),
             path,
@@ -127,6 +129,9 @@ impl SessionFile {
         parent.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 }
+
+/// The beginning of the ids of subagents.
+const AGENT: &str = "agent-";
 
 /// The name of the directory of subagent logs.
 pub(crate) const SUBAGENTS: &str = "subagents";
@@ -255,7 +260,12 @@ impl Store {
     pub fn projects(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = Vec::new();
         for root in &self.roots {
-            dirs.extend(list_sorted(&root.join("projects")).into_iter().filter(|path| path.is_dir()));
+            let entries = fs::read_dir(root.join("projects")).into_iter().flatten().flatten();
+            let is_dir = |entry: &DirEntry| match entry.file_type() {
+                Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+                _ => entry.path().is_dir(),
+            };
+            dirs.extend(entries.filter(is_dir).map(|entry| entry.path()));
         }
         dirs.sort();
         dirs
@@ -285,21 +295,29 @@ impl Store {
     /// Returns the sessions of a project: the logs in its directory, and with `agents` those of subagents
     /// too.
     pub fn sessions_in(&self, dir: &Path, agents: bool) -> Vec<SessionFile> {
-        self.logs_in(dir, agents, false)
+        self.logs_in(dir, agents, false, &|_| true)
     }
 
-    fn logs_in(&self, dir: &Path, agents: bool, named: bool) -> Vec<SessionFile> {
+    /// Returns the logs in a project whose ids are wanted; the others are not looked at.
+    fn logs_in(
+        &self,
+        dir: &Path,
+        agents: bool,
+        named: bool,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Vec<SessionFile> {
         let project = ConfinedPath::new(dir, "");
         let mut found: Vec<SessionFile> = Vec::new();
         let Some((handle, entries)) = project.list(&self.skips) else { return found };
         let has_agents = entries.iter().any(|(name, _)| is_legacy_agent_log(name));
         for (name, kind) in entries.iter().filter(|(name, _)| is_log(name)) {
             let log = project.join(name);
+            if !is_wanted(&id_of(log.relative())) && !agents {
+                continue;
+            }
             if *kind == FileKind::File {
                 let side_dir = log.relative().with_extension("");
-                let has_sidecars = entries
-                    .binary_search_by(|(other, _)| other.as_os_str().cmp(side_dir.as_os_str()))
-                    .is_ok();
+                let has_sidecars = kind_in(&entries, side_dir.as_os_str()).is_some();
                 // Faster than by its path, which the system would resolve for each log.
                 found.extend(handle.stat(name).ok().map(|stat| SessionFile {
                     is_alone: !has_agents && !has_sidecars,
@@ -309,20 +327,54 @@ impl Store {
                 found.extend(resolve_listed_log(&log, *kind, named, &self.skips));
             }
         }
-        let dirs = entries.iter().filter(|(name, kind)| !is_log(name) && *kind == FileKind::Dir);
         if agents {
-            let mut subagents: Vec<_> =
-                found.iter().flat_map(|session| subagent_files(session, &self.skips)).collect();
+            let mut subagents = Vec::new();
+            for session in &found {
+                let side_dir = session.side_dir();
+                let is_here = side_dir.parent() == Some(dir);
+                // A sidecar directory here is in the list, if there is one.
+                if !is_here || side_dir.file_name().is_some_and(|name| kind_in(&entries, name).is_some()) {
+                    subagents.extend(subagent_files(session, &self.skips));
+                }
+            }
             // Subagents of sessions whose log no longer exists.
             let known: HashSet<OsString> =
                 found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
+            let dirs = entries.iter().filter(|(name, kind)| !is_log(name) && *kind == FileKind::Dir);
             for (dir, _) in dirs.filter(|(dir, _)| !known.contains(dir)) {
                 subagents.extend(subagent_logs_in(&project.join(dir), &self.skips));
             }
             found.extend(subagents);
         }
-        found.retain(|file| agents || !file.is_subagent);
+        found.retain(|file| (agents || !file.is_subagent) && is_wanted(&file.id));
         found
+    }
+
+    /// Returns the ids of the logs in a project that [`Store::find`] finds by them, without looking at the files.
+    fn ids_in(&self, dir: &Path, agents: bool) -> Vec<String> {
+        let project = ConfinedPath::new(dir, "");
+        let mut ids = Vec::new();
+        for (name, kind) in project.entries(&self.skips) {
+            let item = project.join(&name);
+            match kind {
+                FileKind::File if is_log(&name) => ids.push(id_of(item.relative())),
+                FileKind::Dir if agents && !is_log(&name) => {
+                    item.join(SUBAGENTS).for_each_file(&self.skips, |_, name, file| {
+                        ids.extend(is_log(name).then(|| id_of(file.relative())));
+                    });
+                }
+                FileKind::Other(_) if is_log(&name) => {
+                    let Some(session) = resolve_listed_log(&item, kind, true, &self.skips) else { continue };
+                    if agents {
+                        ids.extend(subagent_files(&session, &self.skips).into_iter().map(|file| file.id));
+                    }
+                    ids.push(session.id);
+                }
+                _ => {}
+            }
+        }
+        ids.retain(|id| agents || !id.starts_with(AGENT));
+        ids
     }
 
     /// Returns whether a file is the log of a subagent whose session no longer has a log.
@@ -343,13 +395,13 @@ impl Store {
 
     /// Returns the sessions of all projects.
     pub fn sessions(&self, agents: bool) -> Vec<SessionFile> {
-        self.projects().iter().flat_map(|dir| self.sessions_in(dir, agents)).collect()
+        self.projects().par_iter().flat_map_iter(|dir| self.sessions_in(dir, agents)).collect()
     }
 
-    /// Returns the logs that [`Store::find`] finds by their ids: those of all projects, also those that are links to logs
+    /// Returns the ids by which [`Store::find`] finds logs: those of all projects, also of logs that are links to others
     /// elsewhere, and with `agents` those of subagents too.
-    pub fn named_logs(&self, agents: bool) -> Vec<SessionFile> {
-        self.projects().iter().flat_map(|dir| self.logs_in(dir, agents, true)).collect()
+    pub fn named_ids(&self, agents: bool) -> Vec<String> {
+        self.projects().par_iter().flat_map_iter(|dir| self.ids_in(dir, agents)).collect()
     }
 
     /// Returns the running clients by the session that they have open.
@@ -410,10 +462,12 @@ impl Store {
     fn find_id(&self, wanted: &str) -> Result<SessionFile, FindError> {
         let begins =
             |id: &str| id.get(..wanted.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(wanted));
-        let matches =
-            |file: &SessionFile| begins(&file.id) || file.id.strip_prefix("agent-").is_some_and(begins);
+        let matches = |id: &str| begins(id) || id.strip_prefix(AGENT).is_some_and(begins);
         let sessions = |agents: bool| -> Vec<SessionFile> {
-            self.named_logs(agents).into_iter().filter(matches).collect()
+            { self.projects() }
+                .par_iter()
+                .flat_map_iter(|dir| self.logs_in(dir, agents, true, &matches))
+                .collect()
         };
         let mut candidates: Vec<SessionFile> = if wanted.is_empty() { Vec::new() } else { sessions(false) };
         // Subagents are considered only if no session matches.
@@ -477,14 +531,6 @@ fn project_name(file: &SessionFile) -> Option<OsString> {
     Some(file.path.parent()?.file_name()?.to_owned())
 }
 
-/// Lists a directory, sorted; one that cannot be read counts as empty.
-fn list_sorted(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.sort();
-    paths
-}
-
 fn is_log(name: &OsStr) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "jsonl")
 }
@@ -514,7 +560,7 @@ fn resolve_listed_log(
                 is_log(real.file_name().unwrap_or_default())
                     && (named || in_project.is_some_and(|name| name == "projects"))
             };
-            let is_agent = id_of(&path).starts_with("agent-") || confine_to_side_dir(&path).is_some();
+            let is_agent = id_of(&path).starts_with(AGENT) || confine_to_side_dir(&path).is_some();
             let resolved = (!is_agent && real.is_some_and(|real| fits(&real)))
                 .then(|| SessionFile::from_user_path(&path).ok())
                 .flatten();
@@ -539,10 +585,18 @@ pub(crate) fn subagent_files(session: &SessionFile, skips: &SkippedPaths) -> Vec
 
 /// Returns the logs of subagents in a sidecar directory.
 fn subagent_logs_in(side: &ConfinedPath, skips: &SkippedPaths) -> Vec<SessionFile> {
-    let files = side.join(SUBAGENTS).files(skips);
-    let logs = files.iter().filter(|file| file.relative().file_name().is_some_and(is_log));
-    let agent = |file| Some(SessionFile { is_subagent: true, ..SessionFile::from_confined(file).ok()? });
-    logs.filter_map(agent).collect()
+    let mut logs = Vec::new();
+    side.join(SUBAGENTS).for_each_file(skips, |dir, name, file| {
+        let stat = if is_log(name) { dir.stat(name).ok() } else { None };
+        logs.extend(stat.map(|stat| SessionFile { is_subagent: true, ..SessionFile::new(&file, stat) }));
+    });
+    logs.sort_by(|a, b| a.path.cmp(&b.path));
+    logs
+}
+
+/// Returns the kind of an entry of a sorted list.
+fn kind_in(entries: &[(OsString, FileKind)], name: &OsStr) -> Option<FileKind> {
+    entries.binary_search_by(|(other, _)| other.as_os_str().cmp(name)).ok().map(|at| entries[at].1)
 }
 
 /// The subagent logs of each session, looked up once per directory.

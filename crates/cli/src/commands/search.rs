@@ -15,7 +15,7 @@ use crate::commands::{json_bytes, writable_library};
 use crate::failure::{Failure, with_causes};
 use crate::failure_kind::FailureKind;
 use crate::terminal::{Terminal, now};
-use crate::wording::{self, command_on, unreadable};
+use crate::wording::{self, command_on_named, name_or_path, unreadable};
 use crate::{CommandOutcome, time_arg};
 
 /// Search the texts of all sessions
@@ -150,7 +150,11 @@ pub(crate) fn run(
         let ids = library.short_ids(true);
         render::write_search(&mut out, results, &ids, home_dir().as_deref(), &terminal.stdout)?;
         out.finish()?;
-        print_counts(results, args, &library, global, terminal);
+        let name = |session: &SessionHits| {
+            let name = library.short_name_among(&ids, session.session.as_str(), &session.path);
+            name_or_path(name, &session.session, &session.path)
+        };
+        print_counts(results, args, &name, global, terminal);
     }
     let is_empty = results.sessions.is_empty();
     Ok(if is_empty { CommandOutcome::Negative } else { CommandOutcome::Success })
@@ -252,10 +256,10 @@ fn show_options(hit: &Hit) -> Vec<String> {
     options
 }
 
-/// Returns the command that opens a hit.
-fn show_command(session: &SessionHits, hit: &Hit, library: &Library, global: &GlobalArgs) -> String {
+/// Returns the command that opens a hit of the session with this name.
+fn show_command(name: &str, hit: &Hit, global: &GlobalArgs) -> String {
     let options: String = show_options(hit).iter().map(|option| format!(" {option}")).collect();
-    command_on("show", &session.session, &session.path, library, global) + &options
+    command_on_named("show", name, global) + &options
 }
 
 /// Prints the hits as JSON, as many as fit into a number of characters, and the counts.
@@ -288,10 +292,13 @@ fn print_rows(
 fn print_counts(
     results: &SearchResults,
     args: &SearchArgs,
-    library: &Library,
+    name: &dyn Fn(&SessionHits) -> String,
     global: &GlobalArgs,
     terminal: &Terminal,
 ) {
+    if terminal.is_quiet() {
+        return;
+    }
     let Some((session, hit)) = results.hits().next() else {
         terminal.print_note("nothing found");
         if args.query.iter().any(|word| !word.ends_with('*')) && !args.regex && !args.fixed {
@@ -317,7 +324,7 @@ fn print_counts(
     }
     terminal.print_note(&text);
     if !session.is_deleted {
-        let command = show_command(session, hit, library, global);
+        let command = show_command(&name(session), hit, global);
         terminal.print_note(&format!("to read hit 1: {command}, or --open 1"));
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn search(
 
 /// Searches the index, apart from logs that were scanned as a whole.
 fn search_index<'q>(
-    snapshot: IndexSnapshot,
+    mut snapshot: IndexSnapshot,
     query: &'q Query,
     scanned: Vec<ScannedLog>,
     options: &SearchOptions<'_>,
@@ -83,13 +83,16 @@ fn search_index<'q>(
     let part_of = |at: usize| if scanned[at].from == 0 { ScannedPart::Whole } else { ScannedPart::Tail };
     let parts: FxHashMap<&Path, ScannedPart> =
         (0..scanned.len()).map(|at| (scanned[at].file.path.as_path(), part_of(at))).collect();
+    let mut rows: Vec<LogRow> = std::mem::take(&mut snapshot.rows).into_values().collect();
+    rows.sort_unstable_by_key(|row| row.id);
     let scope = {
         let scanned_part = |row: &LogRow| match parts.get(row.path.as_path()) {
             Some(&part) => part,
             None if snapshot.is_outdated(row.id) => ScannedPart::Whole,
             None => ScannedPart::Nothing,
         };
-        Scope::new(query, &snapshot.catalogue(), snapshot.is_complete(), &scanned_part, options.is_project)
+        let (catalogue, is_complete) = (snapshot.catalogue(), snapshot.is_complete());
+        Scope::new(query, &catalogue, rows, is_complete, &scanned_part, options.is_project)
             .map_err(|error| wrap(error, options.typed))?
     };
     let IndexSnapshot { catalogue, texts, .. } = snapshot;

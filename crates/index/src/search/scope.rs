@@ -47,22 +47,23 @@ pub(super) struct Scope<'s> {
 pub type IsProject<'p> = dyn Fn(&str, &str) -> bool + 'p;
 
 impl<'s> Scope<'s> {
-    /// Determines the scope of a query. `scanned` tells which logs were read directly. A name that the catalogue does not
+    /// Determines the scope of a query in some logs. `scanned` tells which logs were read directly. A name that the catalogue does not
     /// know is an error if the catalogue is complete.
     pub(super) fn new(
         query: &'s Query,
         catalogue: &Catalogue,
+        rows: Vec<LogRow>,
         is_complete: bool,
         scanned: &dyn Fn(&LogRow) -> ScannedPart,
         is_project: &IsProject<'_>,
     ) -> Result<Self, ScopeError> {
         let filters = &query.filters;
-        let names = catalogue.all_names()?;
+        let has_names = !filters.tools.is_empty() || !filters.models.is_empty();
+        let names = if has_names { catalogue.all_names()? } else { FxHashMap::default() };
         let tools = numbers_of("tool", &filters.tools, &names, is_complete)?;
         let models = numbers_of("model", &filters.models, &names, is_complete)?;
-        let sessions = ScopeFilter::new(filters, catalogue, is_complete, is_project)?;
-        let logs: Vec<ScopeLog> = catalogue
-            .logs()?
+        let sessions = ScopeFilter::new(filters, catalogue, &rows, is_complete, is_project)?;
+        let logs: Vec<ScopeLog> = rows
             .into_iter()
             .map(|row| ScopeLog { is_wanted: sessions.accepts(&row), scanned: scanned(&row), row })
             .collect();
@@ -181,6 +182,7 @@ impl ScopeFilter {
     fn new(
         filters: &Filters,
         catalogue: &Catalogue,
+        rows: &[LogRow],
         is_complete: bool,
         is_project: &IsProject<'_>,
     ) -> Result<Self, ScopeError> {
@@ -231,7 +233,6 @@ impl ScopeFilter {
             wanted.restrict_to(logs.into_iter());
         }
         if !filters.sessions.is_empty() {
-            let rows = catalogue.logs()?;
             let is_wanted = |row: &LogRow| {
                 let is_meant = |id: &str| is_of_session(&row.session, &row.path, row.is_subagent, id);
                 filters.sessions.iter().any(|value| is_meant(&value.text))
