@@ -8,10 +8,11 @@ use std::time::SystemTime;
 
 use rethread_log::{Scanner, Sink};
 use rethread_model::{FactsBuilder, Session};
-use rethread_store::{FileStat, SessionFile, end_of_last_line, read_at, scan_range};
+use rethread_store::{FileStat, SessionFile, end_of_last_line, for_each_piece_of, read_at, scan_range};
 
 use crate::checksum::{CHECKSUM, add_checksum, without_checksum};
 use crate::fingerprint::Fingerprint;
+use crate::search::Prefilter;
 
 /// A log that was read up to a line end.
 #[derive(Debug, Default)]
@@ -53,8 +54,8 @@ pub(crate) struct ReadLog {
     pub(crate) file: File,
     /// The session.
     pub(crate) session: Session,
-    /// The state at the end of the last whole line, in its stored form.
-    pub(crate) state: Vec<u8>,
+    /// The state at the end of the last whole line, in its stored form, if it was asked for.
+    pub(crate) state: Option<Vec<u8>>,
     /// The offset of that line end.
     pub(crate) position: u64,
     /// The offset after the last entry that is an object.
@@ -137,6 +138,22 @@ impl ReadLog {
         self.tail.scan(&self.file, start..self.print.end, &mut Scanner::starting_at(start), sink)
     }
 
+    /// Scans the entries of lines of interest, from the line on that contains an offset, or from an earlier one.
+    pub(crate) fn scan_lines_from(
+        &self,
+        offset: u64,
+        filter: &Prefilter,
+        sink: &mut impl Sink,
+    ) -> io::Result<()> {
+        let start = self.line_before(offset)?;
+        let mut scanner = Scanner::starting_at(start);
+        for_each_piece_of(&self.file, start..self.print.end, |piece| {
+            let mut lines = filter.lines();
+            scanner.scan_lines_where(|rest| lines.find(rest), piece, sink);
+        })?;
+        Ok(())
+    }
+
     /// Returns the start of the line that contains an offset, or of an earlier one.
     pub(crate) fn line_before(&self, offset: u64) -> io::Result<u64> {
         // Reading began at a line.
@@ -150,8 +167,8 @@ impl ReadLog {
     }
 }
 
-/// Reads a log from a state to its end.
-pub(crate) fn read_log(source: &SessionFile, from: LogState) -> io::Result<ReadLog> {
+/// Reads a log from a state to its end. The new state is kept if it will be stored.
+pub(crate) fn read_log(source: &SessionFile, from: LogState, keeps_state: bool) -> io::Result<ReadLog> {
     let file = source.open()?;
     let checked = SystemTime::now();
     let stat = FileStat::from_metadata(&file.metadata()?);
@@ -162,7 +179,7 @@ pub(crate) fn read_log(source: &SessionFile, from: LogState) -> io::Result<ReadL
     tail.scan(&file, start..line_end, &mut scanner, &mut builder)?;
     let position = scanner.offset();
     let state = LogState { scanner, builder };
-    let stored = state.encode()?;
+    let stored = if keeps_state { Some(state.encode()?) } else { None };
     let LogState { mut scanner, mut builder } = state;
     tail.scan(&file, position..stat.bytes, &mut scanner, &mut builder)?;
     let end = scanner.offset();
@@ -199,15 +216,15 @@ mod tests {
         file.write_all(&whole[..whole.len() - 20]).expect("written");
         let path = file.path().to_owned();
         let source = || SessionFile::from_user_path(&path).expect("a log");
-        let first = read_log(&source(), LogState::default()).expect("read");
+        let first = read_log(&source(), LogState::default(), true).expect("read");
         assert_eq!(first.session.facts.messages.len(), 1);
         assert!(first.position < first.print.end, "the last line is torn");
         assert_eq!(first.end_of_entries, first.position);
 
         file.write_all(&whole[whole.len() - 20..]).expect("written");
-        let state = LogState::decode(&first.state).expect("not damaged");
+        let state = LogState::decode(first.state.as_ref().expect("kept")).expect("not damaged");
         assert_eq!(state.position(), first.position);
-        let second = read_log(&source(), state).expect("read");
+        let second = read_log(&source(), state, false).expect("read");
         assert_eq!(second.session.facts.messages.len(), 2);
         assert_eq!(second.bytes_read, whole.len() as u64 - first.position);
         assert_eq!(second.position, whole.len() as u64);

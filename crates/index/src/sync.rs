@@ -99,7 +99,7 @@ impl Task<'_> {
 /// The result of reading a log.
 struct LogUpdate {
     log: LogId,
-    state: Vec<u8>,
+    state: Option<Vec<u8>>,
     summary: LogSummary,
     rows: Option<LogRows>,
     read: ReadPosition,
@@ -456,7 +456,9 @@ fn receive(
 }
 
 fn apply(catalogue: &Catalogue, update: &LogUpdate) -> Result<(), IndexError> {
-    catalogue.set_state(update.log, &update.state)?;
+    if let Some(state) = &update.state {
+        catalogue.set_state(update.log, state)?;
+    }
     catalogue.set_summary(update.log, &update.summary)?;
     if let Some(rows) = &update.rows {
         catalogue.add_rows(update.log, rows)?;
@@ -485,7 +487,7 @@ impl SyncReader<'_> {
         let position = task.row.as_ref().map_or(0, |row| row.position);
         let state =
             state.and_then(|state| LogState::decode(&state)).filter(|state| state.position() == position);
-        let read = read_log(task.file, state.unwrap_or_default()).map_err(unreadable)?;
+        let read = read_log(task.file, state.unwrap_or_default(), true).map_err(unreadable)?;
         let summary = (self.options.describe)(&read.as_read(task.file), &read.session);
         let text_start = task.row.as_ref().map_or(0, |row| row.text_end);
         if self.texts.is_some() && read.has_later_parent(text_start) {

@@ -24,7 +24,7 @@ use crate::index::Index;
 const FILE: &str = "usage";
 
 /// The beginning of the file. Change it with every change of what is stored.
-const MAGIC: &[u8; 16] = b"rethread usage 1";
+const MAGIC: &[u8; 16] = b"rethread usage 2";
 
 /// The size of the checksum after it.
 const CHECKSUM: usize = 8;
@@ -35,15 +35,16 @@ const MUCH: u64 = 4 << 20;
 /// The number of changed logs from which on the file is written again.
 const MANY: usize = 64;
 
-/// The ledger of a log up to a line end, as it is stored.
+/// The ledger of a log up to a line end, as it is stored. Ledgers are encoded, and decoded only if they are needed.
 #[derive(Serialize, Deserialize)]
 struct StoredLedger<L> {
     path: PathBuf,
     print: Fingerprint,
     scanner: Scanner,
     last: Option<Time>,
-    /// The encoded ledger, which is decoded only if it is needed.
     ledger: L,
+    /// The ledger of the whole log, if its last line has no end.
+    whole: Option<(Fingerprint, L)>,
 }
 
 /// A log whose usage was read.
@@ -173,6 +174,12 @@ fn read_all(
 /// Reads the usage of a log, from where the cache ends.
 fn read_log(source: &SessionFile, known: Option<&StoredLedger<&[u8]>>) -> io::Result<ReadLedger> {
     let mut file = None;
+    if let Some((print, ledger)) = known.and_then(|known| known.whole.as_ref())
+        && print.compare(source) == FileChange::Unchanged
+        && let Ok(ledger) = postcard::from_bytes(ledger)
+    {
+        return Ok(ReadLedger { ledger, stored: None, bytes_read: 0 });
+    }
     if let Some(known) = known
         && let Some(ledger) = postcard::from_bytes::<UsageLedger>(known.ledger).ok()
     {
@@ -207,15 +214,22 @@ fn read_from(
     let line_end = end_of_last_line(file, stat.bytes)?.max(start);
     let mark = UsageRow::MARK;
     let mut bytes_read = scan_lines_with(file, start..line_end, &mut scanner, mark, &mut ledger)?;
-    let stored = StoredLedger {
+    let encode = |ledger: &UsageLedger| postcard::to_stdvec(ledger).map_err(io::Error::other);
+    let mut stored = StoredLedger {
         path: source.path.clone(),
         print: Fingerprint::new(file, stat, scanner.offset(), checked)?,
         scanner: scanner.clone(),
         last: ledger.last(),
-        ledger: postcard::to_stdvec(&ledger).map_err(io::Error::other)?,
+        ledger: encode(&ledger)?,
+        whole: None,
     };
     // An entry after the last line end counts, but may still grow.
-    bytes_read += scan_lines_with(file, scanner.offset()..stat.bytes, &mut scanner, mark, &mut ledger)?;
+    let rest = scanner.offset()..stat.bytes;
+    if !rest.is_empty() {
+        bytes_read += scan_lines_with(file, rest, &mut scanner, mark, &mut ledger)?;
+        let print = Fingerprint::new(file, stat, stat.bytes, checked)?;
+        stored.whole = Some((print, encode(&ledger)?));
+    }
     Ok(ReadLedger { ledger, stored: Some(stored), bytes_read })
 }
 
@@ -266,6 +280,12 @@ mod tests {
         fs::write(&path, format!("{ROW}\n{{\"type\":\"user\"}}\n{}", &second[..40])).expect("written");
         let first = load(&index, &path);
         assert_eq!(outputs(&first), [7]);
+        // A log that was read just after it was written is read once more.
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        fs::remove_file(dir.path().join("index").join(FILE)).expect("removed");
+        load(&index, &path);
+        let again = load(&index, &path);
+        assert_eq!((outputs(&again), again.bytes_read), (vec![7], 0), "nothing has changed");
 
         let mut file = fs::OpenOptions::new().append(true).open(&path).expect("opened");
         file.write_all(&second.as_bytes()[40..]).expect("written");

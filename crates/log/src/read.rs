@@ -4,7 +4,6 @@
 //! Reading never fails. Invalid input is reported as a [`Defect`] next to the data, and the caller
 //! decides whether a defect matters.
 
-use memchr::memmem::Finder;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -244,11 +243,16 @@ impl Scanner {
         self.scan(rest, sink);
     }
 
-    /// Reads whole lines like [`Self::scan`], but parses only those that contain a text; the others are counted. Objects
-    /// are not numbered, and defects of other lines are not reported.
-    pub fn scan_lines_with(&mut self, finder: &Finder<'_>, bytes: &[u8], sink: &mut impl Sink) {
+    /// Reads whole lines like [`Self::scan`], but parses only those of interest; the others are counted. `find` returns
+    /// a position in the first line of interest. Objects are not numbered, and defects of other lines are not reported.
+    pub fn scan_lines_where(
+        &mut self,
+        mut find: impl FnMut(&[u8]) -> Option<usize>,
+        bytes: &[u8],
+        sink: &mut impl Sink,
+    ) {
         let mut rest = bytes;
-        while let Some(found) = finder.find(rest) {
+        while let Some(found) = find(rest) {
             let start = memchr::memrchr(b'\n', &rest[..found]).map_or(0, |at| at + 1);
             let end = memchr::memchr(b'\n', &rest[found..]).map_or(rest.len(), |at| found + at + 1);
             self.skip_lines(&rest[..start]);

@@ -207,7 +207,7 @@ impl Library {
         snapshot: Option<&IndexSnapshot>,
         outcome: &mut SearchOutcome,
     ) -> Vec<ScannedLog> {
-        let scanner = LogScanner::new(query, &describe_for_index, &is_project);
+        let scanner = LogScanner::new(query, &describe_log, &is_project);
         let scan = |file: &&SessionFile| {
             let scanned = match snapshot.filter(|_| !query.has_patterns()) {
                 Some(snapshot) => scanner.scan_tail(snapshot, file),
@@ -278,9 +278,14 @@ pub(crate) fn index_of(roots: &[PathBuf], cache_dir: &Path) -> Index {
     Index::at(cache_dir.join("index").join(format!("{:016x}", xxh3_64(&names))))
 }
 
-/// Summarises a log for the index.
+/// Summarises a log.
+fn describe_log(file: &SessionFile, session: &Session) -> LogSummary {
+    describe(session, &LogSource::from(file.clone()), file.bytes)
+}
+
+/// Summarises a log for the index, in which listings look up how severe the findings of a check are.
 fn describe_for_index(file: &SessionFile, session: &Session) -> LogSummary {
-    let mut known = describe(session, &LogSource::from(file.clone()), file.bytes);
+    let mut known = describe_log(file, session);
     known.summary.severity = Some(severity_of(session));
     known
 }

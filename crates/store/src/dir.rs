@@ -315,7 +315,7 @@ mod unix {
                     found.push((OsString::from_vec(name.as_bytes().to_vec()), kind));
                 }
             }
-            found.sort_by(|a, b| a.0.cmp(&b.0));
+            found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
             Ok(found)
         }
 
@@ -427,7 +427,7 @@ mod other {
                     found.push((name, kind));
                 }
             }
-            found.sort_by(|a, b| a.0.cmp(&b.0));
+            found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
             Ok(found)
         }
 

@@ -309,15 +309,17 @@ impl Store {
         let project = ConfinedPath::new(dir, "");
         let mut found: Vec<SessionFile> = Vec::new();
         let Some((handle, entries)) = project.list(&self.skips) else { return found };
-        let has_agents = entries.iter().any(|(name, _)| is_legacy_agent_log(name));
-        for (name, kind) in entries.iter().filter(|(name, _)| is_log(name)) {
-            let log = project.join(name);
-            if !is_wanted(&id_of(log.relative())) && !agents {
+        let (logs, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(name, _)| is_log(name));
+        let has_agents = logs.iter().any(|(name, _)| is_legacy_agent_log(name));
+        for (name, kind) in &logs {
+            let stem = Path::new(name).file_stem().unwrap_or_default();
+            // The subagents of a session may be wanted without it.
+            if !agents && !is_wanted(&stem.to_string_lossy()) {
                 continue;
             }
+            let log = project.join(name);
             if *kind == FileKind::File {
-                let side_dir = log.relative().with_extension("");
-                let has_sidecars = kind_in(&entries, side_dir.as_os_str()).is_some();
+                let has_sidecars = kind_in(&others, stem).is_some();
                 // Faster than by its path, which the system would resolve for each log.
                 found.extend(handle.stat(name).ok().map(|stat| SessionFile {
                     is_alone: !has_agents && !has_sidecars,
@@ -329,20 +331,22 @@ impl Store {
         }
         if agents {
             let mut subagents = Vec::new();
-            for session in &found {
+            for session in found.iter().filter(|session| !session.is_alone) {
                 let side_dir = session.side_dir();
                 let is_here = side_dir.parent() == Some(dir);
                 // A sidecar directory here is in the list, if there is one.
-                if !is_here || side_dir.file_name().is_some_and(|name| kind_in(&entries, name).is_some()) {
+                if !is_here || side_dir.file_name().is_some_and(|name| kind_in(&others, name).is_some()) {
                     subagents.extend(subagent_files(session, &self.skips));
                 }
             }
             // Subagents of sessions whose log no longer exists.
-            let known: HashSet<OsString> =
-                found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
-            let dirs = entries.iter().filter(|(name, kind)| !is_log(name) && *kind == FileKind::Dir);
-            for (dir, _) in dirs.filter(|(dir, _)| !known.contains(dir)) {
-                subagents.extend(subagent_logs_in(&project.join(dir), &self.skips));
+            let mut dirs = others.iter().filter(|(_, kind)| *kind == FileKind::Dir).peekable();
+            if dirs.peek().is_some() {
+                let known: HashSet<OsString> =
+                    found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
+                for (dir, _) in dirs.filter(|(dir, _)| !known.contains(dir)) {
+                    subagents.extend(subagent_logs_in(&project.join(dir), &self.skips));
+                }
             }
             found.extend(subagents);
         }

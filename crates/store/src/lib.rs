@@ -36,8 +36,9 @@ pub use live::{Holder, LiveClient, find_writer};
 pub use pipeline::scan_into_two_sinks;
 pub use project::{is_project_dir_for, project_dir, project_dir_name};
 pub use read::{
-    any_piece, bytes_read, end_of_last_line, find_uuids, log_contains, read_at, read_facts, read_facts_from,
-    read_line_at, read_user_text, read_whole, scan_file, scan_lines_with, scan_range, scan_to_length,
+    any_piece, bytes_read, end_of_last_line, find_uuids, for_each_piece_of, log_contains, read_at,
+    read_facts, read_facts_from, read_line_at, read_user_text, read_whole, scan_file, scan_lines_with,
+    scan_range, scan_to_length,
 };
 pub use skip::{SkippedPath, SkippedPaths};
 pub use worktree::{client_worktree, worktree_of};

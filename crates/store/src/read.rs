@@ -192,8 +192,7 @@ pub fn scan_range(
     scanner: &mut Scanner,
     sink: &mut impl Sink,
 ) -> io::Result<u64> {
-    let mut source = PositionedFile { file, at: range.start };
-    for_each_piece(&mut source, range.end.saturating_sub(range.start), |piece| scanner.scan(piece, sink))
+    for_each_piece_of(file, range, |piece| scanner.scan(piece, sink))
 }
 
 /// Reads a part of an open log like [`scan_range`], but parses only the lines that contain a text.
@@ -205,9 +204,16 @@ pub fn scan_lines_with(
     sink: &mut impl Sink,
 ) -> io::Result<u64> {
     let finder = memchr::memmem::Finder::new(text);
+    for_each_piece_of(file, range, |piece| {
+        scanner.scan_lines_where(|lines| finder.find(lines), piece, sink);
+    })
+}
+
+/// Passes a part of an open log to `take` in pieces of whole lines, except perhaps the last one; returns the number of
+/// bytes read.
+pub fn for_each_piece_of(file: &File, range: Range<u64>, take: impl FnMut(&[u8])) -> io::Result<u64> {
     let mut source = PositionedFile { file, at: range.start };
-    let bytes = range.end.saturating_sub(range.start);
-    for_each_piece(&mut source, bytes, |piece| scanner.scan_lines_with(&finder, piece, sink))
+    for_each_piece(&mut source, range.end.saturating_sub(range.start), take)
 }
 
 /// Reads a text file that the user names; at most `max_bytes`.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use rethread::{Library, LsOptions};
+use rethread::{Library, LsOptions, SessionSummary};
 use rethread_render::{self as render, ListOptions, SessionRow, Style};
 
 use crate::CommandOutcome;
@@ -12,7 +12,7 @@ use crate::commands::{json_line, library, library_options};
 use crate::failure::Failure;
 use crate::scope::SessionScope;
 use crate::terminal::{PagedOutput, Terminal};
-use crate::wording::command_on;
+use crate::wording::{command_on_named, name_or_path};
 
 /// Number of sessions in the overview.
 const SHOWN: usize = 10;
@@ -58,7 +58,9 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
         if more > 0 {
             writeln!(out, "{}", look.paint(Style::Dim, format!("… and {more} more: rethread{options} ls")))?;
         }
-        let on_newest = |command: &str| command_on(command, &rows[0].id, &rows[0].path, &library, global);
+        let SessionSummary { id, path, .. } = &rows[0];
+        let name = name_or_path(library.short_name_among(&ids, id.as_str(), path), id, path);
+        let on_newest = |command: &str| command_on_named(command, &name, global);
         write_next_steps(&mut out, &on_newest, &options, terminal)?;
     }
     out.finish()?;

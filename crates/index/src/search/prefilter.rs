@@ -1,6 +1,6 @@
 //! Finds lines that cannot match a query, without parsing them.
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, packed};
 use memchr::memmem;
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Hir, HirKind};
@@ -10,8 +10,31 @@ use crate::query::{Clause, Query};
 /// Texts of which a line must contain one to be of interest.
 #[derive(Debug)]
 pub(crate) struct Prefilter {
-    literals: AhoCorasick,
+    literals: LiteralFinder,
     folding: Folding,
+}
+
+/// Looks for several texts at once.
+#[derive(Debug)]
+enum LiteralFinder {
+    /// Compares many bytes at a time.
+    Packed(packed::Searcher),
+    Automaton(AhoCorasick),
+}
+
+impl LiteralFinder {
+    fn new(literals: &[Vec<u8>], ignores_case: bool) -> Option<Self> {
+        let packed = if ignores_case { None } else { packed::Searcher::new(literals) };
+        let automaton = || AhoCorasickBuilder::new().ascii_case_insensitive(ignores_case).build(literals);
+        packed.map(Self::Packed).or_else(|| automaton().ok().map(Self::Automaton))
+    }
+
+    fn find(&self, bytes: &[u8]) -> Option<usize> {
+        match self {
+            Self::Packed(searcher) => searcher.find(bytes).map(|found| found.start()),
+            Self::Automaton(automaton) => automaton.find(bytes).map(|found| found.start()),
+        }
+    }
 }
 
 /// The characters beyond ASCII that can stand for one of ASCII.
@@ -55,24 +78,29 @@ impl Prefilter {
         {
             return None;
         }
-        let ignores_case = folding > Folding::Exact;
-        let literals = AhoCorasickBuilder::new().ascii_case_insensitive(ignores_case).build(literals).ok()?;
+        let literals = LiteralFinder::new(&literals, folding > Folding::Exact)?;
         Some(Self { literals, folding })
     }
 
     /// Returns whether some bytes of a log, whole lines, may match.
     pub(crate) fn may_match(&self, lines: &[u8]) -> bool {
-        self.literals.is_match(lines) || self.has_other_spellings(lines)
+        self.literals.find(lines).is_some() || self.find_other_spelling(lines).is_some()
     }
 
-    /// Returns whether some bytes may contain a text in another spelling: escaped, or with characters that fold to it.
-    fn has_other_spellings(&self, lines: &[u8]) -> bool {
+    /// Begins to look for lines that may match.
+    pub(crate) fn lines(&self) -> LineFinder<'_> {
+        LineFinder { filter: self, literal: NextPlace::default(), other: NextPlace::default() }
+    }
+
+    /// Finds what may be a part of a text in another spelling: escaped, or a character that folds to one of ASCII.
+    fn find_other_spelling(&self, lines: &[u8]) -> Option<usize> {
         let folds = match self.folding {
-            Folding::Exact => false,
-            Folding::Case => CASE_FOLDS.iter().any(|c| memmem::find(lines, c.as_bytes()).is_some()),
-            Folding::Compatibility => !lines.is_ascii(),
+            Folding::Exact => None,
+            Folding::Case => CASE_FOLDS.iter().filter_map(|c| memmem::find(lines, c.as_bytes())).min(),
+            Folding::Compatibility => lines.iter().position(|byte| !byte.is_ascii()),
         };
-        folds || has_escape(lines, |code| self.is_of_interest(code))
+        let escape = find_escape(&lines[..folds.unwrap_or(lines.len())], |code| self.is_of_interest(code));
+        escape.or(folds)
     }
 
     /// Returns whether an escaped character can be part of a text that is looked for.
@@ -89,14 +117,58 @@ impl Prefilter {
 /// The characters beyond ASCII that are letters of ASCII in the other case.
 const CASE_FOLDS: [&str; 2] = ["\u{17f}", "\u{212a}"];
 
-/// Returns whether JSON contains a `\u` escape of a character of interest, or a broken one.
-fn has_escape(lines: &[u8], is_of_interest: impl Fn(u16) -> bool) -> bool {
-    memmem::find_iter(lines, b"\\u").any(|at| {
+/// Finds a `\u` escape of a character of interest in JSON, or a broken one.
+fn find_escape(lines: &[u8], is_of_interest: impl Fn(u16) -> bool) -> Option<usize> {
+    memmem::find_iter(lines, b"\\u").find(|&at| {
         let backslashes = lines[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
         let digits = lines.get(at + 2..at + 6).and_then(|digits| std::str::from_utf8(digits).ok());
         let code = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
         backslashes % 2 == 0 && code.is_none_or(&is_of_interest)
     })
+}
+
+/// Finds the lines of some bytes that may match, one after the other, in a time that is linear in their length.
+#[derive(Debug)]
+pub(crate) struct LineFinder<'p> {
+    filter: &'p Prefilter,
+    literal: NextPlace,
+    other: NextPlace,
+}
+
+impl LineFinder<'_> {
+    /// Returns a place in the first line that may match. `rest` is the end of what was passed before.
+    pub(crate) fn find(&mut self, rest: &[u8]) -> Option<usize> {
+        let literal = self.literal.find(rest, |rest| self.filter.literals.find(rest));
+        let other = self.other.find(rest, |rest| self.filter.find_other_spelling(rest));
+        literal.into_iter().chain(other).min()
+    }
+}
+
+/// A place that was found, and is passed later.
+#[derive(Debug, Default)]
+enum NextPlace {
+    #[default]
+    Unknown,
+    /// The number of bytes from it to the end.
+    BeforeEnd(usize),
+    Nowhere,
+}
+
+impl NextPlace {
+    fn find(&mut self, rest: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
+        let is_ahead = match self {
+            Self::Unknown => false,
+            Self::BeforeEnd(distance) => *distance <= rest.len(),
+            Self::Nowhere => true,
+        };
+        if !is_ahead {
+            *self = find(rest).map_or(Self::Nowhere, |at| Self::BeforeEnd(rest.len() - at));
+        }
+        match self {
+            Self::BeforeEnd(distance) => Some(rest.len() - *distance),
+            _ => None,
+        }
+    }
 }
 
 /// Returns texts of which every match of a pattern contains one, as they are in a log.
@@ -153,7 +225,8 @@ mod tests {
     use super::*;
 
     fn required(pattern: &str) -> String {
-        let found = required_literals(pattern).unwrap_or_default();
+        let mut found = required_literals(pattern).unwrap_or_default();
+        found.sort();
         found.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>().join("|")
     }
 
@@ -162,10 +235,10 @@ mod tests {
         for (pattern, expected) in [
             ("ckpt_[a-z]+_id", "ckpt_"),
             ("(foo|barbaz)+qux", "qux"),
-            ("work(ing|ed) tree[s.]", "working trees|working tree.|worked trees|worked tree."),
+            ("work(ing|ed) tree[s.]", "worked tree.|worked trees|working tree.|working trees"),
             (r"\w+(a|b)cd\w+", "acd|bcd"),
             (r"[ab]\n(c|d)e", "ce|de"),
-            ("(foo|barbaz)x*", "foo|barbaz"),
+            ("(foo|barbaz)x*", "barbaz|barbazx|foo|foox"),
             ("(foo|[a-z])x*", ""),
             ("a?bcd", "bcd"),
             ("(?i)fo", "FO|Fo|fO|fo"),
@@ -173,11 +246,29 @@ mod tests {
             (r#"say \"hello\""#, "hello"),
             ("naïve text", "ve text"),
             ("x", ""),
-            ("foo{0,3}", "fo"),
+            ("foo{0,3}", "fo|foo"),
             (r"\bword\b", "word"),
         ] {
             assert_eq!(required(pattern), expected, "{pattern}");
         }
+    }
+
+    #[test]
+    fn lines_that_may_match_are_found_in_their_order() {
+        let filter =
+            Prefilter::new(&Query::pattern("worktree", false).expect("a pattern")).expect("a filter");
+        let lines =
+            b"none\na worktree\nnone\n\\u0077orktree\nworktree worktree\n\\u0041 \\u0041\nnone\nworktree";
+        let (mut finder, mut rest, mut found) = (filter.lines(), &lines[..], Vec::new());
+        while let Some(at) = finder.find(rest) {
+            let end =
+                rest[at..].iter().position(|&byte| byte == b'\n').map_or(rest.len(), |end| at + end + 1);
+            found.push(rest.len() - end);
+            rest = &rest[end..];
+        }
+        let line_ends: Vec<usize> = (0..lines.len()).filter(|&at| lines[at] == b'\n').collect();
+        let expected = [1, 3, 4, 5].map(|line| lines.len() - line_ends[line] - 1);
+        assert_eq!(found, [&expected[..], &[0]].concat());
     }
 
     #[test]
@@ -189,7 +280,9 @@ mod tests {
         assert!(pattern.may_match(b"the w\\u006frktree"));
         assert!(pattern.may_match(b"the w\\\\\\u006frktree"), "after an escaped backslash");
         assert!(pattern.may_match(b"the w\\u00"), "not JSON");
-        for other in [&b"\\u001b[1m"[..], b"w\\\\u006frktree", "wor\u{212a}tree".as_bytes(), b"wor\\u212Atree"] {
+        for other in
+            [&b"\\u001b[1m"[..], b"w\\\\u006frktree", "wor\u{212a}tree".as_bytes(), b"wor\\u212Atree"]
+        {
             assert!(!pattern.may_match(other), "{}", other.escape_ascii());
         }
         let any_case =

@@ -88,7 +88,7 @@ impl<'s> LogScanner<'s> {
     }
 
     fn scan_from(&self, file: &SessionFile, state: LogState, from: u64) -> io::Result<Option<ScannedLog>> {
-        let read = read_log(file, state)?;
+        let read = read_log(file, state, false)?;
         if read.has_later_parent(from) {
             return self.scan_from(file, LogState::default(), 0);
         }
@@ -119,7 +119,10 @@ impl<'s> LogScanner<'s> {
             session_time: summary.summary.modified.map(rethread_model::Time::millis),
             found: Vec::new(),
         };
-        read.scan_from(from, &mut sink)?;
+        match &self.prefilter {
+            Some(filter) => read.scan_lines_from(from, filter, &mut sink)?,
+            None => read.scan_from(from, &mut sink)?,
+        }
         let mut found = sink.found;
         found.extend(self.title_candidate(summary));
         if !self.query.filters.files.is_empty() && !self.touches_files(read) {
@@ -213,9 +216,7 @@ impl Sink for MatchSink<'_> {
             self.next += 1;
         }
         let is_node = offset_of(self.next) == Some(entry.offset) && entry.offset >= self.from;
-        let may_match =
-            || self.scanner.prefilter.as_ref().is_none_or(|prefilter| prefilter.may_match(entry.raw));
-        if is_node && may_match() {
+        if is_node {
             self.add(NodeId::from_index(self.next), entry, line);
         }
     }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::{Cost, MicroDollars, PriceList, ResponseKey, ResponseRecord, Usage, UsageLedger, UsageSource};
@@ -83,7 +84,7 @@ pub fn receipts<'l>(logs: &'l [LogUsage], prices: &PriceList) -> Vec<Receipt<'l>
     for (log, usage) in (0..).zip(logs) {
         places.extend((0..).zip(usage.ledger.responses()).map(|(at, record)| (record.key, (log, at))));
     }
-    places.sort_unstable();
+    places.par_sort_unstable();
     let mut by_model: FxHashMap<(&str, Option<i64>), Option<super::Price>> = FxHashMap::default();
     let mut found: Vec<Receipt<'l>> = Vec::with_capacity(places.len());
     for copies in places.chunk_by(|a, b| a.0 == b.0) {
@@ -107,7 +108,7 @@ pub fn receipts<'l>(logs: &'l [LogUsage], prices: &PriceList) -> Vec<Receipt<'l>
         };
         found.push(receipt);
     }
-    found.sort_by_key(|receipt| (receipt.time.is_none(), receipt.time, receipt.key));
+    found.par_sort_unstable_by_key(|receipt| (receipt.time.is_none(), receipt.time, receipt.key));
     found
 }
 
