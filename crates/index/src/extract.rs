@@ -4,7 +4,7 @@ use std::io;
 
 use rethread_log::{BlockKind, Defect, Entry, EntryContent, Json, Line, Sink};
 use rethread_model::{
-    CallId, Client, EntryTexts, Facts, MessageKey, MessageNo, NodeId, Session, check, entry_texts,
+    CallId, EntryTexts, Facts, Finding, MessageKey, MessageNo, NodeId, Session, entry_texts,
 };
 use rustc_hash::FxHashMap;
 
@@ -44,7 +44,6 @@ pub(crate) fn collect_texts(
     rows.add_messages(&log.session, from, &keys, names);
     rows.add_calls(facts, from, names);
     rows.places = log.session.message_places().iter().copied().collect();
-    rows.findings = check(&log.session, &Client::IN_USE).into_iter().map(StoredFinding::from).collect();
     Ok(rows)
 }
 
@@ -188,8 +187,8 @@ fn number(call: CallId) -> u32 {
     u32::try_from(call.index() + 1).unwrap_or(u32::MAX)
 }
 
-impl From<rethread_model::Finding> for StoredFinding {
-    fn from(finding: rethread_model::Finding) -> Self {
+impl From<Finding> for StoredFinding {
+    fn from(finding: Finding) -> Self {
         Self {
             line: finding.line,
             kind: finding.kind.name(),

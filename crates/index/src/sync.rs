@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::prelude::*;
-use rethread_model::{LogSummary, Session, TextSource, TitleSource};
+use rethread_model::{
+    Client, LogSummary, Session, Severity, TextSource, TitleSource, check, harmful_findings,
+};
 use rethread_store::{CacheLock, SessionFile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -30,7 +32,7 @@ pub struct SyncOptions<'s> {
     pub is_complete: bool,
     /// Wait while another process writes.
     pub waits: bool,
-    /// Summarises a log.
+    /// Summarises a log. How severe the findings of a check are is added.
     pub describe: &'s Describe<'s>,
     /// Called with each log that was processed, from any thread.
     pub progress: &'s (dyn Fn(&SessionFile) + Sync),
@@ -488,7 +490,14 @@ impl SyncReader<'_> {
         let state =
             state.and_then(|state| LogState::decode(&state)).filter(|state| state.position() == position);
         let read = read_log(task.file, state.unwrap_or_default(), true).map_err(unreadable)?;
-        let summary = (self.options.describe)(&read.as_read(task.file), &read.session);
+        let mut summary = (self.options.describe)(&read.as_read(task.file), &read.session);
+        let findings = match self.texts {
+            Some(_) => check(&read.session, &Client::IN_USE),
+            None => harmful_findings(&read.session, &Client::IN_USE),
+        };
+        let harmful = findings.iter().filter(|finding| finding.is_harmful());
+        let severity = harmful.map(|finding| finding.severity).max().unwrap_or(Severity::Harmless);
+        summary.summary.severity = Some(severity);
         let text_start = task.row.as_ref().map_or(0, |row| row.text_end);
         if self.texts.is_some() && read.has_later_parent(text_start) {
             return Err(ReadFailure::Outdated);
@@ -496,10 +505,11 @@ impl SyncReader<'_> {
         let rows = match self.texts {
             Some(texts) => {
                 self.add_title(texts, task, log, &summary).map_err(ReadFailure::Index)?;
-                Some(self.add_texts(texts, log, &read, text_start).map_err(|error| match error {
+                let rows = self.add_texts(texts, log, &read, text_start).map_err(|error| match error {
                     Ok(error) => unreadable(error),
                     Err(error) => ReadFailure::Index(error),
-                })?)
+                })?;
+                Some(LogRows { findings: findings.into_iter().map(Into::into).collect(), ..rows })
             }
             None => None,
         };

@@ -109,6 +109,14 @@ impl<'t> Tokens<'t> {
             if self.at == bytes.len() {
                 return self.mark_long_word(token);
             }
+            if let Some(end) = self.end_of_simple_word() {
+                let start = self.at;
+                self.at = end;
+                token.clear();
+                token.push_str(&self.text[start..end]);
+                token.make_ascii_lowercase();
+                return Some(self.spend_position(start, end, false));
+            }
             let end = self.word_end(self.at);
             if end > self.at {
                 let start = self.at;
@@ -118,7 +126,7 @@ impl<'t> Tokens<'t> {
                 );
             }
             let first = self.text[self.at..].chars().next().unwrap_or(' ');
-            if is_unspaced(first) {
+            if !is_symbol(first) && is_unspaced(first) {
                 let run = self.text[self.at..].char_indices();
                 let other =
                     { run }.find(|&(_, c)| !is_unspaced(c) && !is_ignorable(c) && !is_combining_mark(c));
@@ -141,6 +149,19 @@ impl<'t> Tokens<'t> {
         Some(TokenSpan { position: self.position + 1, start: end, end, is_last_of_run: false })
     }
 
+    /// Returns the end of the next word if it has no parts, as most do: small letters and digits, perhaps after a capital.
+    fn end_of_simple_word(&self) -> Option<usize> {
+        let bytes = &self.text.as_bytes()[self.at..];
+        let class_at =
+            |at: usize| bytes.get(at).map_or(ByteClass::Separator, |&byte| CLASSES[usize::from(byte)]);
+        let mut len = usize::from(class_at(0) == ByteClass::Upper);
+        while matches!(class_at(len), ByteClass::Lower | ByteClass::Digit) {
+            len += 1;
+        }
+        let is_whole = (1..=MAX_TOKEN).contains(&len) && class_at(len) == ByteClass::Separator;
+        is_whole.then_some(self.at + len)
+    }
+
     /// Returns the end of the word that begins at an offset, or the offset itself if no word does.
     fn word_end(&self, start: usize) -> usize {
         let bytes = self.text.as_bytes();
@@ -153,6 +174,9 @@ impl<'t> Tokens<'t> {
                 return at;
             }
             let c = self.text[at..].chars().next().unwrap_or(' ');
+            if is_symbol(c) {
+                return at;
+            }
             let continues = at > start && (is_combining_mark(c) || is_ignorable(c));
             if is_unspaced(c) || !(c.is_alphanumeric() || continues) {
                 return at;
@@ -254,6 +278,12 @@ fn class_of(c: char) -> ByteClass {
     }
 }
 
+/// Returns whether a character is one of the frequent symbols that are never part of a word: punctuation, arrows,
+/// frames. The tables of Unicode are slower.
+fn is_symbol(c: char) -> bool {
+    matches!(c, '\u{2010}'..='\u{2027}' | '\u{2190}'..='\u{245f}' | '\u{2500}'..='\u{2775}' | '\u{2794}'..='\u{2bff}')
+}
+
 /// Returns whether a character inside a word is not part of how the word is spelled: a soft hyphen, a joiner.
 fn is_ignorable(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}' | '\u{fe00}'..='\u{fe0f}')
@@ -310,6 +340,14 @@ mod tests {
     fn words(text: &str) -> String {
         let words: Vec<String> = tokens(text).into_iter().map(|(at, word)| format!("{at}:{word}")).collect();
         words.join(" ")
+    }
+
+    #[test]
+    fn symbols_are_not_part_of_words() {
+        for c in (char::MIN..='\u{ffff}').filter(|&c| is_symbol(c)) {
+            let is_of_word = c.is_alphanumeric() || is_combining_mark(c) || is_ignorable(c) || is_unspaced(c);
+            assert!(!is_of_word, "{c:?}");
+        }
     }
 
     #[test]

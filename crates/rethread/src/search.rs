@@ -13,7 +13,7 @@ use rethread_store::{SessionFile, project_dir_name};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::library::{Library, LogSource};
-use crate::ls::{describe, severity_of};
+use crate::ls::describe;
 
 /// Options of [`Library::search`].
 ///
@@ -194,7 +194,7 @@ impl Library {
             level,
             is_complete,
             waits,
-            describe: &describe_for_index,
+            describe: &describe_log,
             progress: &|file| self.progress.report(&LogSource::from(file.clone())),
         })
     }
@@ -281,13 +281,6 @@ pub(crate) fn index_of(roots: &[PathBuf], cache_dir: &Path) -> Index {
 /// Summarises a log.
 fn describe_log(file: &SessionFile, session: &Session) -> LogSummary {
     describe(session, &LogSource::from(file.clone()), file.bytes)
-}
-
-/// Summarises a log for the index, in which listings look up how severe the findings of a check are.
-fn describe_for_index(file: &SessionFile, session: &Session) -> LogSummary {
-    let mut known = describe_log(file, session);
-    known.summary.severity = Some(severity_of(session));
-    known
 }
 
 /// Returns whether a project is meant by a name: a directory, or a part of one.
