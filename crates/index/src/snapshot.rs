@@ -1,6 +1,6 @@
 //! One state of the index, as it is read while another process may write to it.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rethread_store::SessionFile;
@@ -30,8 +30,8 @@ const MAX_DAMAGED_TRIES: usize = 2;
 pub struct IndexSnapshot {
     pub(crate) catalogue: Mutex<Catalogue>,
     pub(crate) texts: Option<SearchedTexts>,
-    /// The logs of the catalogue, by their paths.
-    pub(crate) rows: FxHashMap<PathBuf, LogRow>,
+    /// The logs of the catalogue, by their paths. A path takes much longer to hash, part by part.
+    pub(crate) rows: FxHashMap<OsString, LogRow>,
     /// Logs whose files are missing or have changed. Their rows count only for logs whose new end was read.
     outdated: FxHashSet<LogId>,
     /// The number of logs that the catalogue does not know.
@@ -97,7 +97,7 @@ impl Index {
         if !known.is_in(texts.as_ref().and_then(|texts| texts.commit)) {
             return Ok(Attempt::Torn);
         }
-        let rows = catalogue.logs()?.into_iter().map(|row| (row.path.clone(), row)).collect();
+        let rows = catalogue.logs()?.into_iter().map(|row| (row.path.clone().into(), row)).collect();
         let catalogue = Mutex::new(catalogue);
         let outdated = FxHashSet::default();
         let snapshot = IndexSnapshot { catalogue, texts, rows, outdated, n_unknown: 0, needs_sync: false };
@@ -128,7 +128,7 @@ impl IndexSnapshot {
     pub fn compare<'f>(&mut self, files: &'f [SessionFile]) -> Vec<&'f SessionFile> {
         let (mut stale, mut existing) = (Vec::new(), FxHashSet::default());
         for file in files {
-            let Some(row) = self.rows.get(&file.path) else {
+            let Some(row) = self.rows.get(file.path.as_os_str()) else {
                 self.n_unknown += 1;
                 stale.push(file);
                 continue;
@@ -167,7 +167,7 @@ impl IndexSnapshot {
 
     /// Returns what the index has of a log, if that is still valid.
     pub(crate) fn indexed_part(&self, file: &SessionFile) -> Option<IndexedPart> {
-        let row = self.rows.get(&file.path)?;
+        let row = self.rows.get(file.path.as_os_str())?;
         let is_same = row.print.compare(file) != FileChange::Rewritten && !row.pending;
         if !is_same || !row.is_valid_for(file) {
             return None;

@@ -1,7 +1,8 @@
 //! Brings the index up to date with the logs.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::prelude::*;
@@ -226,12 +227,12 @@ impl<'f> SyncPlan<'f> {
         options: &SyncOptions<'_>,
     ) -> Result<Self, IndexError> {
         let mut plan = Self::default();
-        let mut by_path: FxHashMap<PathBuf, LogRow> =
-            rows.into_iter().map(|row| (row.path.clone(), row)).collect();
-        let mut seen: FxHashSet<&Path> = FxHashSet::default();
+        let mut by_path: FxHashMap<OsString, LogRow> =
+            rows.into_iter().map(|row| (row.path.clone().into(), row)).collect();
+        let mut seen: FxHashSet<&OsStr> = FxHashSet::default();
         let mut new: Vec<&SessionFile> = Vec::new();
-        for file in files.iter().filter(|file| seen.insert(&file.path)) {
-            match by_path.remove(&file.path) {
+        for file in files.iter().filter(|file| seen.insert(file.path.as_os_str())) {
+            match by_path.remove(file.path.as_os_str()) {
                 Some(row) => plan.add_known(file, row, options.level),
                 None => new.push(file),
             }

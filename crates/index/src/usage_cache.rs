@@ -4,6 +4,7 @@
 //! as a whole, and replaced as a whole when much is new; what is new since then is read from the ends of the logs each
 //! time. SQLite was rejected: a report needs every response, and the copies of one may be in any log.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,12 +85,12 @@ impl Index {
         let mut loaded = read_all(files, &stored, progress);
         let is_much = loaded.new.len() >= MANY || loaded.usage.bytes_read >= MUCH || stored.is_empty();
         if !loaded.new.is_empty() && is_much {
-            let known: FxHashMap<&Path, &StoredLedger<&[u8]>> =
-                stored.iter().map(|stored| (stored.path.as_path(), stored)).collect();
+            let known: FxHashMap<&OsStr, &StoredLedger<&[u8]>> =
+                stored.iter().map(|stored| (stored.path.as_os_str(), stored)).collect();
             let kept = files
                 .iter()
                 .filter(|file| !loaded.new.contains_key(&file.path))
-                .filter_map(|file| known.get(file.path.as_path()).copied());
+                .filter_map(|file| known.get(file.path.as_os_str()).copied());
             // A cache that cannot be written is only slower.
             let _ = self.write_usage_file(kept, loaded.new.values());
         }
@@ -149,10 +150,10 @@ fn read_all(
     stored: &[StoredLedger<&[u8]>],
     progress: &(dyn Fn(&SessionFile) + Sync),
 ) -> ReadUsage {
-    let known: FxHashMap<&Path, &StoredLedger<&[u8]>> =
-        stored.iter().map(|stored| (stored.path.as_path(), stored)).collect();
+    let known: FxHashMap<&OsStr, &StoredLedger<&[u8]>> =
+        stored.iter().map(|stored| (stored.path.as_os_str(), stored)).collect();
     let read = |file: &SessionFile| {
-        let result = read_log(file, known.get(file.path.as_path()).copied());
+        let result = read_log(file, known.get(file.path.as_os_str()).copied());
         progress(file);
         result
     };

@@ -258,16 +258,19 @@ impl Store {
 
     /// Returns the directories of all projects, sorted. A project directory may be a link.
     pub fn projects(&self) -> Vec<PathBuf> {
-        let mut dirs: Vec<PathBuf> = Vec::new();
-        for root in &self.roots {
-            let entries = fs::read_dir(root.join("projects")).into_iter().flatten().flatten();
-            let is_dir = |entry: &DirEntry| match entry.file_type() {
-                Ok(kind) if !kind.is_symlink() => kind.is_dir(),
-                _ => entry.path().is_dir(),
-            };
-            dirs.extend(entries.filter(is_dir).map(|entry| entry.path()));
+        let is_dir = |entry: &DirEntry| match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+            _ => entry.path().is_dir(),
+        };
+        let mut parents: Vec<PathBuf> = self.roots.iter().map(|root| root.join("projects")).collect();
+        parents.sort();
+        let mut dirs = Vec::new();
+        for parent in parents {
+            let entries = fs::read_dir(&parent).into_iter().flatten().flatten();
+            let mut names: Vec<OsString> = entries.filter(is_dir).map(|entry| entry.file_name()).collect();
+            names.sort_unstable();
+            dirs.extend(names.iter().map(|name| parent.join(name)));
         }
-        dirs.sort();
         dirs
     }
 

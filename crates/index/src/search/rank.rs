@@ -29,6 +29,9 @@ use crate::snapshot::IndexSnapshot;
 /// Messages whose numbers differ by no more than this are next to each other.
 const NEAR: u32 = 3;
 
+/// Up to this number of copies, places are looked up one by one.
+const MAX_LOOKUPS: usize = 2000;
+
 /// A hit before its text is read.
 #[derive(Debug, Clone, Copy)]
 struct RankedHit {
@@ -249,7 +252,15 @@ impl Logs<'_> {
             return Ok((hits, CopiesByLog::new()));
         }
         let created = self.creation_times()?;
-        let places = self.other_places()?;
+        let n_members: usize = groups.values().map(Vec::len).sum();
+        let places = match &self.catalogue {
+            Some(catalogue) if n_members <= MAX_LOOKUPS => {
+                let members = groups.values().flatten().map(|&at| &hits[at].candidate);
+                let members = members.filter_map(|found| Some((self.id(found.log)?, found.message_n)));
+                OtherPlaces::of(catalogue, members)?
+            }
+            _ => self.other_places()?,
+        };
         let mut is_copy = vec![false; hits.len()];
         let mut copies = CopiesByLog::new();
         for group in groups.values() {
