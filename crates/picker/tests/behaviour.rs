@@ -227,7 +227,11 @@ fn any_step() -> impl Strategy<Value = RandomStep> {
 fn action_item(action: PickerAction) -> Option<usize> {
     use PickerAction as Action;
     match action {
-        Action::Resume(at) | Action::Show(at, _) | Action::Tree(at) | Action::ClonePath(at, _) => Some(at),
+        Action::Resume(at)
+        | Action::Show(at, _)
+        | Action::ShowHit(at)
+        | Action::Tree(at)
+        | Action::ClonePath(at, _) => Some(at),
         Action::Export(at) | Action::Check(at) | Action::CopyId(at) | Action::PrintId(at) => Some(at),
         _ => None,
     }

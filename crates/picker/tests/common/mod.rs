@@ -77,6 +77,7 @@ pub(crate) fn preview(at: usize) -> SessionPreview {
         beginning: lines(100),
         omitted_turns: 12,
         end: lines(4),
+        from_hit: None,
     }
 }
 
