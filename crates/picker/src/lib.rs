@@ -47,5 +47,5 @@ mod state;
 pub use content::ContentMatch;
 pub use item::PickerItem;
 pub use look::PickerLook;
-pub use preview::SessionPreview;
+pub use preview::{HitExcerpt, SessionPreview};
 pub use state::{PickerAction, PickerScope, PickerState};

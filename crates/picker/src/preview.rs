@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use ratatui::text::{Line, Span};
-use rethread::{CheckReport, PathStatus, PathSummary, SessionSummary, Severity};
+use rethread::{CheckReport, MessageNo, PathStatus, PathSummary, SessionSummary, Severity};
 use rethread_render::{Style as Role, StyledLine, format_bytes, plural, truncate};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -25,8 +25,19 @@ pub struct SessionPreview {
     pub omitted_turns: usize,
     /// The end of the conversation.
     pub end: Vec<StyledLine>,
-    /// The conversation from the message of a hit on, shown in place of beginning and end.
-    pub from_hit: Option<Vec<StyledLine>>,
+    /// The excerpt that is shown in place of beginning and end if the session was found by its contents.
+    pub excerpt: Option<HitExcerpt>,
+}
+
+/// A conversation from the message of a hit on.
+#[derive(Debug)]
+pub struct HitExcerpt {
+    /// The message.
+    pub message: MessageNo,
+    /// Set if it is in the log of a subagent.
+    pub is_subagent: bool,
+    /// The conversation.
+    pub lines: Vec<StyledLine>,
 }
 
 impl SessionPreview {
@@ -47,11 +58,12 @@ impl SessionPreview {
             lines.extend(self.paths.iter().map(|path| path_line(path, look, width)));
         }
         lines.push(Line::default());
-        if let Some(from_hit) = &self.from_hit {
-            let text = "⋯ earlier messages not shown";
+        if let Some(excerpt) = &self.excerpt {
+            let of = if excerpt.is_subagent { " of a subagent" } else { "" };
+            let text = format!("⋯ from message #{}{of} on", excerpt.message.get());
             lines.extend([Line::styled(text, look.style(Role::Dim)), Line::default()]);
             let start = lines.len();
-            let (highlighted, hit) = highlight(from_hit, matched, look);
+            let (highlighted, hit) = highlight(&excerpt.lines, matched, look);
             lines.extend(highlighted);
             return (lines, Some(start + hit));
         }

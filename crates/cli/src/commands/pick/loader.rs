@@ -12,7 +12,7 @@ use rethread::{
     Catalog, CheckOptions, Client, Error, Library, LogSource, SessionSummary, TextSource, TranscriptOptions,
     TranscriptSubagent, TurnBound, TurnRange,
 };
-use rethread_picker::{ContentMatch, SessionPreview};
+use rethread_picker::{ContentMatch, HitExcerpt, SessionPreview};
 use rethread_render::{
     DisplayOptions, ShowOptions, StyledLine, ToolDetail, conversation_lines, format_bytes,
 };
@@ -220,9 +220,9 @@ fn read_preview(
         beginning: Vec::new(),
         omitted_turns: 0,
         end: Vec::new(),
-        from_hit: hit.and_then(|hit| lines_from_hit(library, log, hit, display)),
+        excerpt: hit.and_then(|hit| read_excerpt(library, log, hit, display)),
     };
-    if preview.from_hit.is_some() {
+    if preview.excerpt.is_some() {
         return Ok(preview);
     }
     let Some(turns) = turns else { return Ok(preview) };
@@ -251,27 +251,23 @@ fn lines(library: &Library, log: &LogSource, turns: TurnRange, display: &Display
     transcript_lines(library, log, &options, ToolDetail::Brief, MAX_LINES, display).unwrap_or_default()
 }
 
-/// Formats the conversation from the message of a hit on; `None` if it is not on any path.
-fn lines_from_hit(
+/// Reads the conversation from the message of a hit on; `None` if it is not on any path.
+fn read_excerpt(
     library: &Library,
     log: &LogSource,
     found: &ContentMatch,
     display: &DisplayOptions,
-) -> Option<Vec<StyledLine>> {
+) -> Option<HitExcerpt> {
     let message = found.hit.message?;
-    let subagent;
-    let log = if found.path == log.file.path {
-        log
-    } else {
-        subagent = library.find_one(&found.path).ok()?;
-        &subagent
-    };
+    let is_subagent = found.path != log.file.path;
+    let log = if is_subagent { &library.find_one(&found.path).ok()? } else { log };
     let tools = match found.hit.source {
         TextSource::Input | TextSource::Output => ToolDetail::Full,
         _ => ToolDetail::Brief,
     };
     let options = TranscriptOptions { from: Some(message.into()), ..TranscriptOptions::default() };
-    transcript_lines(library, log, &options, tools, MAX_HIT_LINES, display)
+    let lines = transcript_lines(library, log, &options, tools, MAX_HIT_LINES, display)?;
+    Some(HitExcerpt { message, is_subagent, lines })
 }
 
 /// Formats the beginning of a transcript; `None` if it cannot be read.
