@@ -254,10 +254,13 @@ impl HitLine {
         let Some(first) = self.matches.first() else { return 0 };
         let before = self.text[..first.start].width();
         let matched = self.text[first.clone()].width();
-        if self.text.width() <= room || before + matched + AFTER_MATCH <= room {
+        let total = self.text.width();
+        if total <= room || before + matched + AFTER_MATCH <= room {
             return 0;
         }
         let skipped = before.saturating_sub((room / 3).min(room.saturating_sub(matched + AFTER_MATCH)));
+        // No more than necessary to see the end.
+        let skipped = skipped.min(total + 1 - room);
         let mut column = 0;
         let mut start = first.start;
         for (at, grapheme) in self.text[..first.start].grapheme_indices(true) {

@@ -174,7 +174,7 @@ fn preview_is_not_requested_while_it_is_hidden() {
 
 /// Hits of a search in sessions, best first.
 fn hits(sessions: &[usize]) -> Vec<rethread_picker::ContentMatch> {
-    sessions.iter().map(|&at| found(at, 41, MessagePlace::Active, "Is the [checkpoint] written?")).collect()
+    sessions.iter().map(|&at| found(at, 41, MessagePlace::Active, "Is the «checkpoint» written?")).collect()
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn selection_stays_on_its_session_when_results_arrive() {
 fn query_that_grows_keeps_hits_that_still_match() {
     let mut desk = Desk::read(80, 24);
     desk.type_text("checkp");
-    let other = found(6, 3, MessagePlace::Active, "a [checkp] of another kind");
+    let other = found(6, 3, MessagePlace::Active, "a «checkp» of another kind");
     desk.find(hits(&[7]).into_iter().chain([other]));
     desk.type_text("o");
     assert_eq!(desk.state.matching(), [0, 7], "before the results arrive");
@@ -400,7 +400,7 @@ proptest! {
                 RandomStep::Found(hits) => {
                     let query = desk.state.wanted_search().unwrap_or_else(|| "none".to_owned());
                     let hits = hits.into_iter().map(|(at, text, start, end)| {
-                        let mut found = found(at, 3, MessagePlace::Abandoned, "[x]");
+                        let mut found = found(at, 3, MessagePlace::Abandoned, "«x»");
                         let snippet = found.hit.snippet.as_mut().expect("a snippet");
                         (snippet.text, snippet.matches) = (text, vec![start..end]);
                         found

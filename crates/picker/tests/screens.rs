@@ -48,30 +48,31 @@ fn query_filters_the_list() {
     desk.type_text("chkpt");
     assert_snapshot!(desk.screen());
     desk.type_text("zzz");
+    desk.find([]);
     assert_snapshot!(desk.screen());
 }
 
 /// Types a query and answers its search.
 fn find_checkpoint(desk: &mut Desk) {
-    let long = "I looked at everything that the driver does in a second, and it seems that the [checkpoint] is not \
+    let long = "I looked at everything that the driver does in a second, and it seems that the «checkpoint» is not \
                 written before the reset";
     desk.type_text("checkpoint");
     desk.find([
-        found(0, 41, MessagePlace::Active, "is the [checkpoint] written before the reset?"),
+        found(0, 41, MessagePlace::Active, "is the «checkpoint» written before the reset?"),
         found(2, 12, MessagePlace::Abandoned, long),
         found(
             3,
             7,
             MessagePlace::Compacted,
-            "修正登录流程的错误 [checkpoint] 修正登录流程的错误并且添加测试用例",
+            "修正登录流程的错误 «checkpoint» 修正登录流程的错误并且添加测试用例",
         ),
         found(
             5,
             100,
             MessagePlace::Subagent,
-            "evil \u{1b}[2J\u{1b}]0;pwned\u{7} \u{202e}txt [checkpoint]\n\tx",
+            "evil \u{1b}[2J\u{1b}]0;pwned\u{7} \u{202e}txt «checkpoint»\n\tx",
         ),
-        found(7, 3, MessagePlace::Active, "the [checkpoint]"),
+        found(7, 3, MessagePlace::Active, "the «checkpoint»"),
     ]);
 }
 
@@ -94,7 +95,7 @@ fn hits_fit_40_columns() {
 fn preview_opens_at_the_hit() {
     let mut desk = Desk::read(120, 20);
     desk.type_text("driver");
-    desk.find([found(2, 1, MessagePlace::Active, "Then [go on] from here")]);
+    desk.find([found(2, 1, MessagePlace::Active, "Then «go on» from here")]);
     desk.read_preview();
     assert_snapshot!(desk.screen());
 }

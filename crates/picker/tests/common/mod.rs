@@ -65,10 +65,10 @@ pub(crate) fn summary(at: usize) -> SessionSummary {
     SessionSummary { modified: Some(modified(at)), ..log(at).summary().expect("in memory") }
 }
 
-/// Returns a hit in the first message with this number; the part of the text in brackets matches.
+/// Returns a hit in the message with this number; the part of the text between `«` and `»` matches.
 pub(crate) fn found(at: usize, n: u32, place: MessagePlace, text: &str) -> ContentMatch {
-    let (before, rest) = text.split_once('[').expect("a match");
-    let (matched, after) = rest.split_once(']').expect("a match");
+    let (before, rest) = text.split_once('«').expect("a match");
+    let (matched, after) = rest.split_once('»').expect("a match");
     let hit = Hit {
         message: MessageNo::new(n),
         key: MessageKey::from_u64(n.into()),

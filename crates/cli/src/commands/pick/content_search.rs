@@ -99,19 +99,20 @@ impl SearchedQuery {
     pub(super) fn matches(self, catalog: &Catalog) -> Vec<ContentMatch> {
         let paths = catalog.logs.iter().enumerate().map(|(at, log)| (log.file.path.as_path(), at));
         let numbers: HashMap<&Path, usize> = paths.collect();
-        let number = |path: &Path| {
-            let own = numbers.get(path).copied();
-            // `<session>/subagents/…/agent-x.jsonl` belongs to `<session>.jsonl`.
-            let session = |dir: &Path| {
-                let mut name = dir.file_name()?.to_owned();
-                name.push(".jsonl");
-                numbers.get(dir.with_file_name(name).as_path()).copied()
-            };
-            own.or_else(|| path.ancestors().skip(1).find_map(session))
-        };
-        let with_number = |(path, hit): (PathBuf, Hit)| Some(ContentMatch { at: number(&path)?, path, hit });
+        let with_number =
+            |(path, hit): (PathBuf, Hit)| Some(ContentMatch { at: session_of(&path, &numbers)?, path, hit });
         self.found.into_iter().filter_map(with_number).collect()
     }
+}
+
+/// Returns the number of a log's session: `<session>/subagents/…/agent-x.jsonl` belongs to `<session>.jsonl`.
+fn session_of(log: &Path, numbers: &HashMap<&Path, usize>) -> Option<usize> {
+    let session = |dir: &Path| {
+        let mut name = dir.file_name()?.to_owned();
+        name.push(".jsonl");
+        numbers.get(dir.with_file_name(name).as_path()).copied()
+    };
+    numbers.get(log).copied().or_else(|| log.ancestors().skip(1).find_map(session))
 }
 
 impl SharedSearch {
@@ -196,6 +197,17 @@ fn as_typed(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn log_of_a_subagent_belongs_to_its_session() {
+        let numbers = HashMap::from([(Path::new("/c/projects/p/a.b.jsonl"), 7)]);
+        let session = |log: &str| session_of(Path::new(log), &numbers);
+        assert_eq!(session("/c/projects/p/a.b.jsonl"), Some(7));
+        assert_eq!(session("/c/projects/p/a.b/subagents/agent-x.jsonl"), Some(7));
+        assert_eq!(session("/c/projects/p/a.b/subagents/workflows/w/agent-x.jsonl"), Some(7));
+        assert_eq!(session("/c/projects/p/a.jsonl"), None);
+        assert_eq!(session("/c/projects/p/agent-x.jsonl"), None);
+    }
 
     #[test]
     fn last_word_is_a_prefix_unless_it_is_complete() {
