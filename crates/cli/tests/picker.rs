@@ -255,12 +255,12 @@ fn word_in_a_message_finds_a_session_and_is_shown() {
     log.prompt("Write the release notes");
     log.answer("The first answer.");
     log.prompt("Go on");
-    log.answer("A \u{1b}[31m zebrafish swims.");
+    log.answer("A \u{1b}[31m\u{202e} zebrafish swims.");
     desk.home.add(&log.cwd.clone(), &log);
     desk.start((80, 24), "rethread");
     desk.wait_for("Fix the login");
     desk.press(&["-l", "zebraf"]);
-    let screen = desk.wait_for("#4 claude: A \\x1b[31m zebrafish swims.");
+    let screen = desk.wait_for("#4 claude: A [31m\\u{202e} zebrafish swims.");
     assert!(screen.contains("1 of 2") && screen.contains("release notes"), "{screen}");
     desk.press(&["Right"]);
     let screen = desk.wait_for("from message #4 on");
