@@ -402,7 +402,7 @@ proptest! {
                     let hits = hits.into_iter().map(|(at, text, start, end)| {
                         let mut found = found(at, 3, MessagePlace::Abandoned, "«x»");
                         let snippet = found.hit.snippet.as_mut().expect("a snippet");
-                        (snippet.text, snippet.matches) = (text, vec![start..end]);
+                        (snippet.text, snippet.matches) = (text, std::iter::once(start..end).collect());
                         found
                     });
                     desk.state.set_search_results(&query, hits);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event;
-use rethread::{Catalog, Library, LogSource, LsOptions, Time};
+use rethread::{Catalog, Library, LogSource, LsOptions, MessagePlace, Time};
 use rethread_picker::{PickerAction, PickerItem, PickerLook, PickerScope, PickerState};
 use rethread_render::DisplayOptions;
 
@@ -192,7 +192,13 @@ impl Picker {
             }
             PickerAction::Show(at, path) => actions.show(log(at), path, screen)?,
             PickerAction::ShowHit(at) => {
-                if let Some(found) = self.state.content_match(at) {
+                let Some(found) = self.state.content_match(at) else { return Ok(None) };
+                let is_own = found.path == log(at).file.path;
+                if is_own && found.hit.place == MessagePlace::Subagent {
+                    // Old clients wrote subagents into the log of the session, where they are on no path.
+                    actions.show(log(at), None, screen)?;
+                    self.state.set_status("the message is in a subagent, so the whole session was shown");
+                } else {
                     actions.show_hit(found, screen)?;
                 }
             }

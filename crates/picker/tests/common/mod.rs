@@ -83,7 +83,7 @@ pub(crate) fn found(at: usize, n: u32, place: MessagePlace, text: &str) -> Conte
         position: (0, 0),
         snippet: Some(Snippet {
             text: format!("{before}{matched}{after}"),
-            matches: vec![before.len()..before.len() + matched.len()],
+            matches: std::iter::once(before.len()..before.len() + matched.len()).collect(),
             cut_before: true,
             cut_after: true,
         }),
