@@ -58,8 +58,8 @@ pub(crate) struct ContentSearch {
     requested: Option<String>,
     /// The results of that query have arrived.
     is_answered: bool,
-    /// The sessions that were found, best first.
-    found: Vec<(ContentMatch, HitLine)>,
+    /// The sessions that were found, best first. A hit in a title has no line, because the title is shown anyway.
+    found: Vec<(ContentMatch, Option<HitLine>)>,
     /// The position in `found` of each session, by its number.
     positions: HashMap<usize, usize>,
     /// The part of the first index that has been built, in percent, while it is built.
@@ -99,7 +99,7 @@ impl ContentSearch {
                 continue;
             }
             self.positions.insert(found.at, self.found.len());
-            let line = HitLine::new(&found.hit, look);
+            let line = found.hit.message.is_some().then(|| HitLine::new(&found.hit, look));
             self.found.push((found, line));
         }
     }
@@ -140,9 +140,9 @@ impl ContentSearch {
         Some(&self.found[*self.positions.get(&at)?].0)
     }
 
-    /// Returns the line of a session's best hit.
+    /// Returns the line of a session's best hit in a message.
     pub(crate) fn line_of(&self, at: usize) -> Option<&HitLine> {
-        Some(&self.found[*self.positions.get(&at)?].1)
+        self.found[*self.positions.get(&at)?].1.as_ref()
     }
 }
 

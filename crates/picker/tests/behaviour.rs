@@ -258,6 +258,17 @@ fn replaced_list_keeps_hits_and_searches_again() {
 }
 
 #[test]
+fn hit_in_a_title_has_no_line() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("checkpoint");
+    let mut title = hits(&[7]);
+    title[0].hit.message = None;
+    desk.find(title);
+    assert_eq!(desk.state.matching(), [0, 7]);
+    assert!(!desk.screen().contains("written"), "{}", desk.screen());
+}
+
+#[test]
 fn mouse_selects_the_session_of_either_line() {
     let mut desk = Desk::read(80, 24);
     desk.type_text("checkpoint");
