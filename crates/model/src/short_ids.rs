@@ -1,5 +1,6 @@
 //! Short ids of sessions that still identify them.
 
+
 /// The ids of all sessions of a library. It shortens an id to a beginning that no other session has, so that what is
 /// printed can be typed.
 ///

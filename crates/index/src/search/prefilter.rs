@@ -189,9 +189,7 @@ mod tests {
         assert!(pattern.may_match(b"the w\\u006frktree"));
         assert!(pattern.may_match(b"the w\\\\\\u006frktree"), "after an escaped backslash");
         assert!(pattern.may_match(b"the w\\u00"), "not JSON");
-        for other in
-            [&b"\\u001b[1m"[..], b"w\\\\u006frktree", "wor\u{212a}tree".as_bytes(), b"wor\\u212Atree"]
-        {
+        for other in [&b"\\u001b[1m"[..], b"w\\\\u006frktree", "wor\u{212a}tree".as_bytes(), b"wor\\u212Atree"] {
             assert!(!pattern.may_match(other), "{}", other.escape_ascii());
         }
         let any_case =
