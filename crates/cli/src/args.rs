@@ -10,7 +10,7 @@ use crate::{commands, examples};
 
 /// Read, check, repair, clone, clean and export Claude Code sessions.
 ///
-/// Without a command, opens a list of sessions to filter, preview and resume (F1 lists the keys). In a pipe or with
+/// Without a command, opens a list of sessions to filter, search, preview and resume (F1 lists the keys). In a pipe or with
 /// --no-interactive it prints the list.
 #[derive(Debug, Parser)]
 #[command(name = "rethread", version, max_term_width = 100, arg_required_else_help = false, after_help = AFTER)]

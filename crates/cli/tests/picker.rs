@@ -247,6 +247,38 @@ fn shown_conversation_returns_to_the_same_list() {
 }
 
 #[test]
+fn word_in_a_message_finds_a_session_and_is_shown() {
+    let Some(desk) = Desk::new("search") else { return };
+    desk.add(1, "Fix the login flow");
+    let mut log = LogBuilder::new(2);
+    log.cwd = desk.project.to_string_lossy().into_owned();
+    log.prompt("Write the release notes");
+    log.answer("The first answer.");
+    log.prompt("Go on");
+    log.answer("A \u{1b}[31m\u{202e} zebrafish swims.");
+    desk.home.add(&log.cwd.clone(), &log);
+    desk.start((80, 24), "rethread");
+    desk.wait_for("Fix the login");
+    desk.press(&["-l", "zebraf"]);
+    let screen = desk.wait_for("#4 claude: A [31m\\u{202e} zebrafish swims.");
+    assert!(screen.contains("1 of 2") && screen.contains("release notes"), "{screen}");
+    desk.press(&["Right"]);
+    let screen = desk.wait_for("from message #4 on");
+    assert!(!screen.contains("The first answer."), "{screen}");
+    desk.press(&["Left"]);
+    desk.wait_for("› zebraf");
+    desk.press(&["C-s"]);
+    let screen = desk.wait_for("Press any key");
+    assert!(screen.contains("zebrafish") && !screen.contains("The first answer."), "{screen}");
+    desk.press(&["x"]);
+    desk.wait_for("› zebraf");
+    desk.press(&["-l", "xyz"]);
+    desk.wait_for("No session matches.");
+    desk.press(&["C-c"]);
+    desk.wait_for_end("0");
+}
+
+#[test]
 fn cloned_path_appears_in_the_list() {
     let Some(desk) = Desk::new("clone") else { return };
     desk.add(1, "Fix the login flow");

@@ -9,6 +9,7 @@ use ratatui::widgets::{Block, Clear, Widget};
 use rethread_render::{Style as Role, format_count, truncate};
 use unicode_width::UnicodeWidthStr;
 
+use crate::content::ContentMatch;
 use crate::keys::{HELP_KEYS, KeyHint, LIST_KEYS, MARKS, PATH_KEYS, PREVIEW_KEYS, QUIT};
 use crate::look::replace_non_ascii;
 use crate::preview::path_line;
@@ -78,31 +79,65 @@ impl PickerState {
         let rows = Rect { y: area.y + 2, height: area.height - 2, ..area };
         self.areas.rows = rows;
         self.scroll_to_selection(usize::from(rows.height));
-        if self.filter.matches().is_empty() {
+        if self.matches.is_empty() {
             self.draw_nothing(rows, buffer);
         }
         let mut matched = Vec::new();
-        for y in 0..rows.height {
-            let position = self.top + usize::from(y);
-            let Some(&at) = self.filter.matches().get(position) else { break };
-            let at = at as usize;
-            self.filter.matched_chars(at, &mut matched);
-            let row = Rect { y: rows.y + y, height: 1, ..rows };
-            columns.draw_row(row, &self.items[at], &matched, position == self.selected, &self.look, buffer);
+        let mut y = rows.y;
+        for position in self.top..self.matches.len() {
+            if y >= rows.bottom() {
+                break;
+            }
+            let at = self.matches[position] as usize;
+            let is_selected = position == self.selected;
+            match self.filter.is_match(at) {
+                true => self.filter.matched_chars(at, &mut matched),
+                false => matched.clear(),
+            }
+            let row = Rect { y, height: 1, ..rows };
+            columns.draw_row(row, &self.items[at], &matched, is_selected, &self.look, buffer);
+            self.areas.positions.push(position);
+            y += 1;
+            if y < rows.bottom()
+                && let Some(line) = self.search.line_of(at)
+            {
+                line.draw(Rect { y, width: rows.width.saturating_sub(1), ..row }, &self.look, buffer);
+                if is_selected {
+                    buffer.set_string(rows.x, y, "▌", self.look.cursor());
+                }
+                self.areas.positions.push(position);
+                y += 1;
+            }
         }
         cursor
     }
 
+    /// Sets the first visible session so that the selected one is visible and the screen is full.
     fn scroll_to_selection(&mut self, height: usize) {
-        let last_top = self.filter.matches().len().saturating_sub(height);
-        let lowest = (self.selected + 1).saturating_sub(height);
+        let lowest = self.first_above(self.selected, height);
+        let last_top = self.first_above(self.matches.len().saturating_sub(1), height);
         self.top = self.top.clamp(lowest, self.selected.max(lowest)).min(last_top);
+    }
+
+    /// Returns the first session from which a number of lines suffices to show the one at a position. The second line
+    /// of a session that is alone on the screen may be missing.
+    fn first_above(&self, position: usize, height: usize) -> usize {
+        let mut first = position;
+        let mut used = 0;
+        for (at, &item) in self.matches.iter().enumerate().take(position + 1).rev() {
+            used += 1 + usize::from(self.search.line_of(item as usize).is_some());
+            if used > height {
+                break;
+            }
+            first = at;
+        }
+        first
     }
 
     fn draw_query(&self, area: Rect, buffer: &mut Buffer) -> Position {
         let look = &self.look;
         let all = self.items.len() - self.n_skipped;
-        let matching = self.filter.matches().len();
+        let matching = self.matches.len();
         let scope = match &self.scope {
             PickerScope::All => "all projects".to_owned(),
             PickerScope::Project(name) => look.line(name),
@@ -135,6 +170,7 @@ impl PickerState {
 
     fn draw_nothing(&self, area: Rect, buffer: &mut Buffer) {
         let lines = match (&self.scope, self.query.text().trim().is_empty()) {
+            _ if self.is_searching() => ["No title matches; searching the messages…", ""],
             (PickerScope::Project(_), false) => ["No session matches.", "Tab searches all projects."],
             (PickerScope::All, false) => ["No session matches.", ""],
             (PickerScope::Project(_), true) => ["No conversations.", "Tab lists all projects."],
@@ -159,7 +195,15 @@ impl PickerState {
         };
         match &self.preview.content {
             Some(Ok(preview)) if self.preview.lines.0 != width || self.preview.lines.1.is_empty() => {
-                self.preview.lines = (width, preview.lines(&self.look, width));
+                let texts = self.search.of(at).into_iter().flat_map(ContentMatch::matched_texts);
+                let (lines, hit) = preview.lines(&self.look, width, &texts.collect::<Vec<_>>());
+                if std::mem::take(&mut self.preview.is_new) {
+                    // A hit that is not visible without scrolling comes into the upper half.
+                    let height = usize::from(area.height);
+                    let hit = hit.filter(|&hit| hit + height / 4 > height);
+                    self.preview.scroll = hit.map_or(0, |hit| hit - height / 3);
+                }
+                self.preview.lines = (width, lines);
             }
             Some(Err(reason)) => {
                 let lines = [self.items[at].title(), "", reason].map(|text| Line::raw(truncate(text, width)));
@@ -214,6 +258,9 @@ impl PickerState {
     fn draw_footer(&self, area: Rect, buffer: &mut Buffer) {
         let look = &self.look;
         let right = match (self.n_unread, self.n_skipped) {
+            _ if self.search.indexing.is_some() => {
+                format!("indexing {} %", self.search.indexing.unwrap_or_default())
+            }
             (0, 0) => String::new(),
             (0, n) => format!("{} hidden", format_count(n as u64)),
             (n, _) => format!("{} to read", format_count(n as u64)),

@@ -55,6 +55,12 @@ impl SessionFilter {
         &self.matches
     }
 
+    /// Returns whether an item matches.
+    pub(crate) fn is_match(&self, at: usize) -> bool {
+        let least = self.least_score();
+        self.scores[at].is_some_and(|score| score >= least)
+    }
+
     /// Sets the query. If it only adds to the previous one, only the previous matches are compared again.
     pub(crate) fn set_query(&mut self, query: &str, items: &[PickerItem]) {
         let query = query.trim_start();

@@ -16,7 +16,7 @@ const fn hint(key: &'static str, short: &'static str, long: &'static str) -> Key
 /// The keys of the list; the footer shows as many as fit, in this order.
 pub(crate) const LIST_KEYS: [KeyHint; 17] = [
     hint("Enter", "resume", "resume the session in its directory (also ^R)"),
-    hint("^S", "show", "read the conversation; q leaves the pager"),
+    hint("^S", "show", "read the conversation, from its hit on; q leaves the pager"),
     hint("→", "preview", "open the preview; ← or Esc closes it"),
     hint("Tab", "scope", "switch between this project and all projects"),
     hint("F1", "keys", "show this list (also ? while the query is empty)"),
@@ -37,8 +37,9 @@ pub(crate) const LIST_KEYS: [KeyHint; 17] = [
 /// The key that quits while the query is empty.
 pub(crate) const QUIT: &str = "q";
 
-/// The meaning of marks and counts; listed after the keys.
-pub(crate) const MARKS: [KeyHint; 3] = [
+/// The meaning of lines, marks and counts; listed after the keys.
+pub(crate) const MARKS: [KeyHint; 4] = [
+    hint("#12", "", "the best message with the query; searched from the third letter"),
     hint("●", "", "the session is open in a client"),
     hint("!", "", "clients lose or refuse a part of the session (^K explains it)"),
     hint("hidden", "", "subagents, headless runs and files without a conversation"),

@@ -1,9 +1,10 @@
 //! An interactive list of sessions, as a state machine and its drawing.
 //!
-//! [`PickerState`] takes events (keys, the mouse, loaded summaries, a loaded preview) and returns at most one
+//! [`PickerState`] takes events (keys, the mouse, loaded summaries, a loaded preview, results of a search) and returns at most one
 //! [`PickerAction`] for each. [`PickerState::draw`] draws the current state into a frame of `ratatui`. The state says
-//! which summaries it would like to have next ([`PickerState::visible_unread`]) and which preview
-//! ([`PickerState::wanted_preview`]); the program reads them when and where it likes.
+//! which summaries it would like to have next ([`PickerState::visible_unread`]), which preview
+//! ([`PickerState::wanted_preview`]), and for which query the contents of all sessions should be searched
+//! ([`PickerState::wanted_search`]); the program reads them when and where it likes.
 //!
 //! ```
 //! use std::time::Instant;
@@ -24,11 +25,15 @@
 //! - Text from logs is untrusted and is escaped before it is drawn.
 //! - A keystroke is matched against the sessions that matched before, if it can only narrow the result, and only the
 //!   visible rows are formatted.
+//! - A keystroke never waits for the search of the contents. Its results are listed below the sessions whose titles
+//!   match; those of an earlier query are dropped.
 //!
 //! Left to others: reading logs, running actions, and the terminal itself (`cli`).
 //!
-//! Rejected: a query syntax. Every character that can be typed is text, so nothing typed is an error.
+//! Rejected: a query syntax for titles. Every character that can be typed is text, so nothing typed is an error. The
+//! search of the contents has one, but what is not valid in it finds nothing, without a message.
 
+mod content;
 mod draw;
 mod filter;
 mod item;
@@ -39,7 +44,8 @@ mod query;
 mod rows;
 mod state;
 
+pub use content::ContentMatch;
 pub use item::PickerItem;
 pub use look::PickerLook;
-pub use preview::SessionPreview;
+pub use preview::{HitExcerpt, SessionPreview};
 pub use state::{PickerAction, PickerScope, PickerState};

@@ -1,10 +1,13 @@
 //! The preview of a session: what it is, whether it will resume, its branches, and how it begins and ends.
 
+use std::ops::Range;
+
 use ratatui::text::{Line, Span};
-use rethread::{CheckReport, PathStatus, PathSummary, SessionSummary, Severity};
+use rethread::{CheckReport, MessageNo, PathStatus, PathSummary, SessionSummary, Severity};
 use rethread_render::{Style as Role, StyledLine, format_bytes, plural, truncate};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::content::find_ignoring_case;
 use crate::look::PickerLook;
 
 /// A session as the preview shows it.
@@ -22,11 +25,30 @@ pub struct SessionPreview {
     pub omitted_turns: usize,
     /// The end of the conversation.
     pub end: Vec<StyledLine>,
+    /// The excerpt that is shown in place of beginning and end if the session was found by its contents.
+    pub excerpt: Option<HitExcerpt>,
+}
+
+/// A conversation from the message of a hit on.
+#[derive(Debug)]
+pub struct HitExcerpt {
+    /// The message.
+    pub message: MessageNo,
+    /// Set if it is in the log of a subagent.
+    pub is_subagent: bool,
+    /// The conversation.
+    pub lines: Vec<StyledLine>,
 }
 
 impl SessionPreview {
-    /// Formats the preview for a width.
-    pub(crate) fn lines(&self, look: &PickerLook, width: usize) -> Vec<Line<'static>> {
+    /// Formats the preview for a width. Returns also the number of the first line with one of the matching texts, which
+    /// are highlighted.
+    pub(crate) fn lines(
+        &self,
+        look: &PickerLook,
+        width: usize,
+        matched: &[&str],
+    ) -> (Vec<Line<'static>>, Option<usize>) {
         let mut lines = self.head(look, width);
         lines.push(Line::default());
         lines.extend(self.verdict(look, width));
@@ -36,13 +58,22 @@ impl SessionPreview {
             lines.extend(self.paths.iter().map(|path| path_line(path, look, width)));
         }
         lines.push(Line::default());
+        if let Some(excerpt) = &self.excerpt {
+            let of = if excerpt.is_subagent { " of a subagent" } else { "" };
+            let text = format!("⋯ from message #{}{of} on", excerpt.message.get());
+            lines.extend([Line::styled(text, look.style(Role::Dim)), Line::default()]);
+            let start = lines.len();
+            let (highlighted, hit) = highlight(&excerpt.lines, matched, look);
+            lines.extend(highlighted);
+            return (lines, Some(start + hit));
+        }
         lines.extend(self.beginning.iter().map(|line| styled(line, look)));
         if self.omitted_turns > 0 {
             let text = format!("⋯ {} not shown", plural(self.omitted_turns as u64, "turn"));
             lines.extend([Line::styled(text, look.style(Role::Dim)), Line::default()]);
         }
         lines.extend(self.end.iter().map(|line| styled(line, look)));
-        lines
+        (lines, None)
     }
 
     fn head(&self, look: &PickerLook, width: usize) -> Vec<Line<'static>> {
@@ -122,6 +153,54 @@ pub(crate) fn path_line(path: &PathSummary, look: &PickerLook, width: usize) -> 
 /// Converts a line of a conversation.
 fn styled(line: &StyledLine, look: &PickerLook) -> Line<'static> {
     line.spans().map(|(text, style)| Span::styled(text.to_owned(), look.converted(style))).collect()
+}
+
+/// Converts the lines of a conversation and highlights texts. Returns also the number of the first line with one of
+/// them, or 0.
+fn highlight(lines: &[StyledLine], texts: &[&str], look: &PickerLook) -> (Vec<Line<'static>>, usize) {
+    let is_in = |texts: &[&str]| {
+        lines
+            .iter()
+            .position(|line| texts.iter().any(|text| !find_ignoring_case(&line_text(line), text).is_empty()))
+    };
+    // The lines are wrapped, so a phrase may be on two of them, and only its words are found.
+    let words: Vec<&str>;
+    let (texts, first) = match is_in(texts) {
+        Some(first) => (texts, Some(first)),
+        None => {
+            words = texts.iter().flat_map(|text| text.split_whitespace()).collect();
+            (&words[..], is_in(&words))
+        }
+    };
+    let highlighted = lines.iter().map(|line| {
+        let text = line_text(line);
+        let ranges: Vec<_> = texts.iter().flat_map(|word| find_ignoring_case(&text, word)).collect();
+        if ranges.is_empty() { styled(line, look) } else { styled_with(line, &ranges, look) }
+    });
+    (highlighted.collect(), first.unwrap_or(0))
+}
+
+fn line_text(line: &StyledLine) -> String {
+    line.spans().map(|(text, _)| text).collect()
+}
+
+/// Converts a line of a conversation and highlights some bytes of its text.
+fn styled_with(line: &StyledLine, ranges: &[Range<usize>], look: &PickerLook) -> Line<'static> {
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    let mut at = 0;
+    for (text, style) in line.spans() {
+        let style = look.converted(style);
+        for c in text.chars() {
+            let is_match = ranges.iter().any(|range| range.contains(&at));
+            let style = if is_match { style.patch(look.matched()) } else { style };
+            match spans.last_mut() {
+                Some(last) if last.style == style => last.content.to_mut().push(c),
+                _ => spans.push(Span::styled(c.to_string(), style)),
+            }
+            at += c.len_utf8();
+        }
+    }
+    spans.into()
 }
 
 /// Wraps a text at spaces to at most `max` lines of a width. A cut is marked with an ellipsis.

@@ -9,6 +9,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use rethread::SessionSummary;
 
+use crate::content::{ContentMatch, ContentSearch, HitKey};
 use crate::filter::SessionFilter;
 use crate::item::{ItemContent, PickerItem};
 use crate::look::PickerLook;
@@ -22,6 +23,8 @@ pub enum PickerAction {
     Resume(usize),
     /// Show the conversation, or one of its paths.
     Show(usize, Option<usize>),
+    /// Show the conversation at the hit of [`PickerState::content_match`].
+    ShowHit(usize),
     /// Draw the branches.
     Tree(usize),
     /// Clone the path with this number into a new session.
@@ -68,19 +71,27 @@ pub(crate) enum PickerView {
 pub(crate) struct PreviewPane {
     /// The session that was requested or is shown.
     pub(crate) at: Option<usize>,
+    /// The hit that it was requested for.
+    hit: Option<HitKey>,
     /// The width that it was requested for.
     requested_width: u16,
+    /// It was requested and has not arrived.
+    is_pending: bool,
     /// The preview, or the reason why there is none.
     pub(crate) content: Option<Result<SessionPreview, String>>,
     pub(crate) scroll: usize,
+    /// It has not been drawn, so it is scrolled to the hit when it is.
+    pub(crate) is_new: bool,
     /// The formatted preview and the width that it was formatted for.
     pub(crate) lines: (usize, Vec<Line<'static>>),
 }
 
 /// The areas of the last frame, for the mouse.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ScreenAreas {
     pub(crate) rows: Rect,
+    /// The position of the session on each line of `rows`; a session with a hit has two lines.
+    pub(crate) positions: Vec<usize>,
     pub(crate) preview: Rect,
 }
 
@@ -91,6 +102,9 @@ pub struct PickerState {
     pub(crate) scope: PickerScope,
     pub(crate) items: Vec<PickerItem>,
     pub(crate) filter: SessionFilter,
+    pub(crate) search: ContentSearch,
+    /// The numbers of the listed sessions: those whose titles match, then those whose contents do.
+    pub(crate) matches: Vec<u32>,
     pub(crate) query: QueryLine,
     /// The position of the selected session among the matches.
     pub(crate) selected: usize,
@@ -127,6 +141,8 @@ impl PickerState {
             look,
             scope,
             items,
+            search: ContentSearch::default(),
+            matches: Vec::new(),
             query: QueryLine::default(),
             selected: 0,
             top: 0,
@@ -142,6 +158,7 @@ impl PickerState {
             last_click: None,
         };
         state.count_items();
+        state.collect_matches();
         state
     }
 
@@ -149,12 +166,15 @@ impl PickerState {
     pub fn replace(&mut self, scope: PickerScope, items: Vec<PickerItem>) {
         let id = self.selected_item().map(|at| self.items[at].id.clone());
         self.filter = SessionFilter::new(&items, self.query.text());
+        self.search.renumber(&self.items, &items);
+        self.search.restart();
         self.scope = scope;
         self.items = items;
         self.preview = PreviewPane::default();
         self.count_items();
+        self.collect_matches();
         let is_same = |at: &u32| Some(&self.items[*at as usize].id) == id.as_ref();
-        let position = self.filter.matches().iter().position(is_same);
+        let position = self.matches.iter().position(is_same);
         self.selected = position.filter(|_| self.has_moved).unwrap_or(0);
         self.selected_since = None;
         self.view = PickerView::List;
@@ -165,9 +185,9 @@ impl PickerState {
         &self.items
     }
 
-    /// Returns the numbers of the sessions that match the query, best first.
+    /// Returns the numbers of the sessions that match the query: by title, then by content only, each best first.
     pub fn matching(&self) -> &[u32] {
-        self.filter.matches()
+        &self.matches
     }
 
     /// Returns the scope of the list.
@@ -209,11 +229,48 @@ impl PickerState {
         self.follow(selected);
     }
 
+    /// Returns the query for which the contents of all sessions should be searched now, once. A short query is not
+    /// searched.
+    pub fn wanted_search(&mut self) -> Option<String> {
+        self.search.wanted(self.query.text())
+    }
+
+    /// Sets the sessions that were found by their contents, best first. Results of an earlier query are dropped.
+    pub fn set_search_results(&mut self, query: &str, found: impl IntoIterator<Item = ContentMatch>) {
+        if self.query.text().trim() != query.trim() {
+            return;
+        }
+        let selected = self.selected_item();
+        let n_items = self.items.len();
+        self.search.set_found(found.into_iter().filter(|found| found.at < n_items), &self.look);
+        // The matches in it have changed.
+        self.preview.lines = Default::default();
+        self.follow(selected);
+    }
+
+    /// Sets how much of the first index has been built, in percent; `None` if none is being built. Returns whether this
+    /// has changed.
+    pub fn set_indexing(&mut self, percent: Option<u8>) -> bool {
+        std::mem::replace(&mut self.search.indexing, percent) != percent
+    }
+
+    /// Returns the best hit in the contents of a session.
+    pub fn content_match(&self, at: usize) -> Option<&ContentMatch> {
+        self.search.of(at)
+    }
+
+    /// Returns whether the contents are being searched for the current query.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.search.is_pending(self.query.text())
+    }
+
     /// Adds the preview of a session, or the reason why there is none.
     pub fn add_preview(&mut self, at: usize, preview: Result<SessionPreview, String>) {
         if self.preview.at == Some(at) {
             self.preview.content = Some(preview);
             self.preview.lines = Default::default();
+            self.preview.is_pending = false;
+            self.preview.is_new = true;
             if matches!(self.view, PickerView::Paths(_)) {
                 self.view = PickerView::Paths(self.likely_path());
             }
@@ -223,7 +280,7 @@ impl PickerState {
     /// Returns the visible sessions that have not been read.
     pub fn visible_unread(&self) -> Vec<usize> {
         let rows = usize::from(self.areas.rows.height);
-        let visible = self.filter.matches().iter().skip(self.top).take(rows);
+        let visible = self.matches.iter().skip(self.top).take(rows);
         visible.map(|&at| at as usize).filter(|&at| self.items[at].is_unread()).collect()
     }
 
@@ -237,13 +294,14 @@ impl PickerState {
         self.n_skipped < self.items.len()
     }
 
-    /// Returns the session whose preview should be read now, once, and the width of its lines. While the selection
-    /// moves there is none.
+    /// Returns the session whose preview should be read now, once, and the width of its lines. The preview opens at its
+    /// [`content_match`](Self::content_match), if it has one. While the selection moves there is none.
     pub fn wanted_preview(&mut self, now: Instant) -> Option<(usize, usize)> {
         let at = self.selected_item().filter(|_| self.is_preview_shown())?;
         let width = self.areas.preview.width;
+        let hit = self.search.of(at).map(ContentMatch::key);
         let is_other = self.preview.at != Some(at);
-        if !is_other && (width == 0 || width == self.preview.requested_width) {
+        if !is_other && hit == self.preview.hit && (width == 0 || width == self.preview.requested_width) {
             return None;
         }
         let since = *self.selected_since.get_or_insert(now);
@@ -253,7 +311,9 @@ impl PickerState {
         if is_other {
             self.preview = PreviewPane { at: Some(at), ..PreviewPane::default() };
         }
+        self.preview.hit = hit;
         self.preview.requested_width = width;
+        self.preview.is_pending = true;
         Some((at, if width == 0 { DEFAULT_WIDTH } else { usize::from(width) }))
     }
 
@@ -262,9 +322,14 @@ impl PickerState {
         self.areas.preview.width > 0 || matches!(self.view, PickerView::Paths(_))
     }
 
-    /// Returns whether something will change without a key: the preview that is about to be read or shown.
+    /// Returns whether something will change without a key: the preview that is about to be read or shown, or the
+    /// results of a search.
     pub fn is_waiting(&self) -> bool {
-        self.is_preview_shown() && self.selected_item().is_some_and(|at| !self.is_preview_of(at))
+        let is_missing = |at| {
+            let hit = self.search.of(at).map(ContentMatch::key);
+            !self.is_preview_of(at) || self.preview.is_pending || self.preview.hit != hit
+        };
+        self.is_searching() || self.is_preview_shown() && self.selected_item().is_some_and(is_missing)
     }
 
     /// Returns whether the preview of a session has been read.
@@ -280,7 +345,7 @@ impl PickerState {
 
     /// Returns the number of the selected session.
     pub(crate) fn selected_item(&self) -> Option<usize> {
-        self.filter.matches().get(self.selected).map(|&at| at as usize)
+        self.matches.get(self.selected).map(|&at| at as usize)
     }
 
     /// Handles an event of the terminal.
@@ -332,7 +397,10 @@ impl PickerState {
             'l' => Some(Some(PickerAction::Redraw)),
             's' => {
                 let path = self.chosen_path();
-                Some(selected.map(|at| PickerAction::Show(at, path)))
+                Some(selected.map(|at| match path {
+                    None if self.search.of(at).is_some() => PickerAction::ShowHit(at),
+                    path => PickerAction::Show(at, path),
+                }))
             }
             'r' => on_session(PickerAction::Resume),
             't' => on_session(PickerAction::Tree),
@@ -403,7 +471,7 @@ impl PickerState {
     }
 
     fn handle_list(&mut self, key: &KeyEvent) -> Option<PickerAction> {
-        let page = isize::try_from(self.areas.rows.height).unwrap_or(0).max(1);
+        let page = isize::try_from(self.n_visible()).unwrap_or(0).max(1);
         let is_empty = self.query.text().is_empty();
         match key.code {
             KeyCode::Enter => return self.selected_item().map(PickerAction::Resume),
@@ -439,7 +507,9 @@ impl PickerState {
             MouseEventKind::ScrollUp => return self.move_in_view(-WHEEL_ROWS),
             MouseEventKind::ScrollDown => return self.move_in_view(WHEEL_ROWS),
             MouseEventKind::Down(MouseButton::Left) if self.areas.rows.contains(at) => {
-                return self.click(self.top + usize::from(at.y - self.areas.rows.y), now);
+                let line = usize::from(at.y - self.areas.rows.y);
+                let position = *self.areas.positions.get(line)?;
+                return self.click(position, now);
             }
             _ => {}
         }
@@ -451,7 +521,7 @@ impl PickerState {
         if self.view == PickerView::Preview {
             self.view = PickerView::List;
         }
-        if self.view != PickerView::List || position >= self.filter.matches().len() {
+        if self.view != PickerView::List || position >= self.matches.len() {
             return None;
         }
         let is_second = self.last_click.take().is_some_and(|(before, row)| {
@@ -480,7 +550,7 @@ impl PickerState {
     }
 
     fn move_selection(&mut self, by: isize) {
-        let last = self.filter.matches().len().saturating_sub(1);
+        let last = self.matches.len().saturating_sub(1);
         self.select(self.selected.saturating_add_signed(by).min(last));
     }
 
@@ -501,6 +571,8 @@ impl PickerState {
     fn apply_query(&mut self) {
         let before = self.selected_item();
         self.filter.set_query(self.query.text(), &self.items);
+        self.search.narrow(self.query.text());
+        self.collect_matches();
         self.selected = 0;
         self.has_moved = false;
         if self.selected_item() != before {
@@ -508,9 +580,25 @@ impl PickerState {
         }
     }
 
+    /// Collects the listed sessions after filter or search have changed.
+    fn collect_matches(&mut self) {
+        let Self { matches, filter, search, items, .. } = self;
+        matches.clear();
+        matches.extend(filter.matches());
+        let by_content = search.sessions().filter(|&at| items[at].is_listed() && !filter.is_match(at));
+        matches.extend(by_content.filter_map(|at| u32::try_from(at).ok()));
+    }
+
+    /// Returns the number of sessions that are on the screen.
+    fn n_visible(&self) -> usize {
+        let positions = &self.areas.positions;
+        positions.last().zip(positions.first()).map_or(0, |(last, first)| last - first + 1)
+    }
+
     /// Keeps the selection on a session after the list has changed.
     fn follow(&mut self, before: Option<usize>) {
-        let matches = self.filter.matches();
+        self.collect_matches();
+        let matches = &self.matches;
         let is_same = |at: &u32| Some(*at as usize) == before;
         let position = matches.iter().position(is_same).filter(|_| self.has_moved);
         let last = matches.len().saturating_sub(1);

@@ -4,11 +4,12 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Desk, SAMPLE, summary};
+use common::{Desk, SAMPLE, found, summary};
 use proptest::prelude::*;
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
+use rethread::MessagePlace;
 use rethread_picker::{PickerAction, PickerItem, PickerLook, PickerScope, PickerState};
 
 fn mouse(kind: MouseEventKind, column: u16, row: u16) -> Event {
@@ -171,6 +172,142 @@ fn preview_is_not_requested_while_it_is_hidden() {
     assert_eq!(desk.state.wanted_preview(desk.now + Duration::from_secs(9)), None);
 }
 
+/// Hits of a search in sessions, best first.
+fn hits(sessions: &[usize]) -> Vec<rethread_picker::ContentMatch> {
+    sessions.iter().map(|&at| found(at, 41, MessagePlace::Active, "Is the «checkpoint» written?")).collect()
+}
+
+#[test]
+fn sessions_found_by_content_follow_those_found_by_title() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("checkpoint");
+    desk.find(hits(&[7, 0, 3, 7]));
+    assert_eq!(desk.state.matching(), [0, 7, 3], "each session once, in the order of the search");
+    assert!(desk.screen().contains("3 of 8"), "{}", desk.screen());
+}
+
+#[test]
+fn results_of_an_earlier_query_are_dropped() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("xyz");
+    assert_eq!(desk.state.wanted_search().as_deref(), Some("xyz"));
+    assert_eq!(desk.state.wanted_search(), None, "once");
+    desk.type_text("w");
+    desk.state.set_search_results("xyz", hits(&[7]));
+    assert!(desk.state.matching().is_empty());
+    desk.find(hits(&[7]));
+    assert_eq!(desk.state.matching(), [7]);
+}
+
+#[test]
+fn short_queries_are_not_searched() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("ch");
+    assert_eq!(desk.state.wanted_search(), None);
+    desk.type_text("e");
+    assert_eq!(desk.state.wanted_search().as_deref(), Some("che"));
+    desk.press(KeyCode::Backspace);
+    desk.state.set_search_results("che", hits(&[7]));
+    assert!(!desk.state.matching().contains(&7) || desk.state.content_match(7).is_none());
+}
+
+#[test]
+fn selection_stays_on_its_session_when_results_arrive() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("rea");
+    let before = desk.state.matching().to_vec();
+    assert!(before.len() > 1, "{before:?}");
+    desk.press(KeyCode::Down);
+    desk.find(hits(&[7, before[0] as usize]));
+    assert_eq!(desk.press(KeyCode::Enter), Some(PickerAction::Resume(before[1] as usize)));
+}
+
+#[test]
+fn query_that_grows_keeps_hits_that_still_match() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("checkp");
+    let other = found(6, 3, MessagePlace::Active, "a «checkp» of another kind");
+    desk.find(hits(&[7]).into_iter().chain([other]));
+    desk.type_text("o");
+    assert_eq!(desk.state.matching(), [0, 7], "before the results arrive");
+    desk.control('u');
+    assert!(desk.state.content_match(7).is_none());
+}
+
+#[test]
+fn session_found_by_content_is_shown_at_the_hit() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("checkpoint");
+    desk.find(hits(&[7]));
+    assert_eq!(desk.control('s'), Some(PickerAction::Show(0, None)), "found by its title only");
+    desk.press(KeyCode::Down);
+    assert_eq!(desk.control('s'), Some(PickerAction::ShowHit(7)));
+    assert_eq!(desk.press(KeyCode::Enter), Some(PickerAction::Resume(7)));
+}
+
+#[test]
+fn replaced_list_keeps_hits_and_searches_again() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("checkpoint");
+    desk.find(hits(&[7, 6]));
+    let mut items = desk.state.items()[1..].to_vec();
+    items.reverse();
+    desk.state.replace(PickerScope::Project("api".to_owned()), items);
+    assert_eq!(desk.state.matching(), [0, 1]);
+    assert_eq!(desk.state.wanted_search().as_deref(), Some("checkpoint"));
+}
+
+#[test]
+fn hit_in_a_title_has_no_line() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("checkpoint");
+    let mut title = hits(&[7]);
+    title[0].hit.message = None;
+    desk.find(title);
+    assert_eq!(desk.state.matching(), [0, 7]);
+    assert!(!desk.screen().contains("written"), "{}", desk.screen());
+}
+
+#[test]
+fn mouse_selects_the_session_of_either_line() {
+    let mut desk = Desk::read(80, 24);
+    desk.type_text("checkpoint");
+    desk.find(hits(&[0, 7, 3]));
+    for (row, session) in [(2, 0), (3, 0), (4, 7), (5, 7), (6, 3), (7, 3)] {
+        desk.state.handle(&mouse(MouseEventKind::Down(MouseButton::Left), 10, row), desk.now);
+        desk.now += Duration::from_secs(5);
+        assert_eq!(desk.press(KeyCode::Enter), Some(PickerAction::Resume(session)), "line {row}");
+    }
+}
+
+#[test]
+fn list_of_hits_scrolls_to_the_selection() {
+    let mut desk = Desk::read(80, 8);
+    desk.type_text("checkpoint");
+    desk.find(hits(&[0, 1, 2, 3, 4, 5, 6, 7]));
+    for at in [0, 1, 2, 3, 4, 5, 6, 7] {
+        assert_eq!(desk.press(KeyCode::Enter), Some(PickerAction::Resume(at)));
+        let screen = desk.screen();
+        let lines: Vec<&str> = screen.lines().filter(|line| line.starts_with('▌')).collect();
+        assert_eq!(lines.len(), 2, "both lines are visible:\n{screen}");
+        desk.press(KeyCode::Down);
+    }
+    desk.press(KeyCode::PageUp);
+    assert_eq!(desk.press(KeyCode::Enter), Some(PickerAction::Resume(5)), "two and a half sessions fit");
+}
+
+#[test]
+fn changed_hit_requests_the_preview_again() {
+    let mut desk = Desk::read(140, 40);
+    desk.type_text("checkpoint");
+    desk.read_preview();
+    assert_eq!(desk.state.wanted_preview(desk.now), None);
+    desk.find(hits(&[0]));
+    assert!(desk.state.is_waiting());
+    assert_eq!(desk.state.wanted_preview(desk.now).map(|(at, _)| at), Some(0));
+    assert_eq!(desk.state.wanted_preview(desk.now), None, "once");
+}
+
 /// Any event that a terminal may send.
 fn any_event() -> impl Strategy<Value = Event> {
     let code = prop_oneof![
@@ -212,6 +349,7 @@ enum RandomStep {
     Terminal(Event),
     Resize(u16, u16),
     Read(usize, bool),
+    Found(Vec<(usize, String, usize, usize)>),
     Wait,
 }
 
@@ -220,6 +358,8 @@ fn any_step() -> impl Strategy<Value = RandomStep> {
         6 => any_event().prop_map(RandomStep::Terminal),
         1 => (1u16..220, 1u16..60).prop_map(|(width, height)| RandomStep::Resize(width, height)),
         2 => (0..SAMPLE.len() + 2, any::<bool>()).prop_map(|(at, listed)| RandomStep::Read(at, listed)),
+        2 => prop::collection::vec((0..SAMPLE.len() + 2, any::<String>(), 0usize..40, 0usize..40), 0..4)
+            .prop_map(RandomStep::Found),
         1 => Just(RandomStep::Wait),
     ]
 }
@@ -227,7 +367,11 @@ fn any_step() -> impl Strategy<Value = RandomStep> {
 fn action_item(action: PickerAction) -> Option<usize> {
     use PickerAction as Action;
     match action {
-        Action::Resume(at) | Action::Show(at, _) | Action::Tree(at) | Action::ClonePath(at, _) => Some(at),
+        Action::Resume(at)
+        | Action::Show(at, _)
+        | Action::ShowHit(at)
+        | Action::Tree(at)
+        | Action::ClonePath(at, _) => Some(at),
         Action::Export(at) | Action::Check(at) | Action::CopyId(at) | Action::PrintId(at) => Some(at),
         _ => None,
     }
@@ -263,6 +407,16 @@ proptest! {
                 RandomStep::Read(at, listed) => {
                     let read = (listed && at < SAMPLE.len()).then(|| summary(at));
                     desk.state.add_summaries([(at, Ok::<_, ()>(read))]);
+                }
+                RandomStep::Found(hits) => {
+                    let query = desk.state.wanted_search().unwrap_or_else(|| "none".to_owned());
+                    let hits = hits.into_iter().map(|(at, text, start, end)| {
+                        let mut found = found(at, 3, MessagePlace::Abandoned, "«x»");
+                        let snippet = found.hit.snippet.as_mut().expect("a snippet");
+                        (snippet.text, snippet.matches) = (text, std::iter::once(start..end).collect());
+                        found
+                    });
+                    desk.state.set_search_results(&query, hits);
                 }
                 RandomStep::Wait => {
                     desk.now += Duration::from_secs(1);

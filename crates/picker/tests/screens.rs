@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Desk, NOW};
+use common::{Desk, NOW, found};
 use insta::assert_snapshot;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::style::{Color, Modifier};
+use rethread::MessagePlace;
 use rethread_picker::PickerLook;
 use rethread_render::DisplayOptions;
 
@@ -47,7 +48,72 @@ fn query_filters_the_list() {
     desk.type_text("chkpt");
     assert_snapshot!(desk.screen());
     desk.type_text("zzz");
+    desk.find([]);
     assert_snapshot!(desk.screen());
+}
+
+/// Types a query and answers its search.
+fn find_checkpoint(desk: &mut Desk) {
+    let long = "I looked at everything that the driver does in a second, and it seems that the «checkpoint» is not \
+                written before the reset";
+    desk.type_text("checkpoint");
+    desk.find([
+        found(0, 41, MessagePlace::Active, "is the «checkpoint» written before the reset?"),
+        found(2, 12, MessagePlace::Abandoned, long),
+        found(
+            3,
+            7,
+            MessagePlace::Compacted,
+            "修正登录流程的错误 «checkpoint» 修正登录流程的错误并且添加测试用例",
+        ),
+        found(
+            5,
+            100,
+            MessagePlace::Subagent,
+            "evil \u{1b}[2J\u{1b}]0;pwned\u{7} \u{202e}txt «checkpoint»\n\tx",
+        ),
+        found(7, 3, MessagePlace::Active, "the «checkpoint»"),
+    ]);
+}
+
+#[test]
+fn hits_in_contents_have_a_line_of_their_own() {
+    let mut desk = Desk::read(80, 24);
+    find_checkpoint(&mut desk);
+    desk.press(KeyCode::Down);
+    assert_snapshot!(desk.screen());
+}
+
+#[test]
+fn hits_fit_40_columns() {
+    let mut desk = Desk::read(40, 16);
+    find_checkpoint(&mut desk);
+    assert_snapshot!(desk.screen());
+}
+
+#[test]
+fn preview_opens_at_the_hit() {
+    let mut desk = Desk::read(120, 20);
+    desk.type_text("driver");
+    desk.find([found(2, 1, MessagePlace::Active, "Then «go on» from here")]);
+    desk.read_preview();
+    assert_snapshot!(desk.screen());
+}
+
+#[test]
+fn running_search_is_announced() {
+    let mut desk = Desk::read(80, 12);
+    desk.type_text("mutex");
+    desk.state.wanted_search();
+    desk.state.set_indexing(Some(43));
+    desk.draw();
+    assert!(desk.screen().contains("searching the messages…"), "{}", desk.screen());
+    assert!(desk.screen().contains("indexing 43 %"), "{}", desk.screen());
+    desk.state.set_search_results("mutex", []);
+    desk.state.set_indexing(None);
+    desk.draw();
+    assert!(desk.screen().contains("No session matches."), "{}", desk.screen());
+    assert!(!desk.screen().contains("indexing"), "{}", desk.screen());
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub use rows::{
     RemovedCounts, RepairRow, ResumeRow, SearchRow, SecretRow, SessionRow, ShownRow, SqlJsonRow, SubagentRow,
     TokenSources, TotalRow, TranscriptRow, distinct_names,
 };
-pub use search::{snippet_chars, write_search};
+pub use search::{snippet_chars, source_label, write_search};
 pub use show::{NextStep, ShowOptions, TextLimit, ToolDetail, conversation_lines, write_conversation};
 pub use sql::{SqlCsv, SqlTable};
 pub use text::{

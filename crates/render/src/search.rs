@@ -236,8 +236,8 @@ fn joined_width(facts: &[&str]) -> usize {
     facts.iter().map(|fact| fact.width() + 2).sum()
 }
 
-/// Returns the name of the author of a text, and its style.
-fn source_label(source: TextSource) -> (&'static str, Style) {
+/// Returns the name of the author of a text in lists of hits, and its style.
+pub fn source_label(source: TextSource) -> (&'static str, Style) {
     match source {
         TextSource::Prompt => ("you", Style::Human),
         TextSource::Answer => ("claude", Style::Model),

@@ -92,6 +92,8 @@ impl PseudoTerminal {
         tcsetwinsize(&slave, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })?;
         let mut command = Command::new(program);
         command.arg("--config-dir").arg(config).env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
+        // Typing builds an index of the generated sessions.
+        command.env("XDG_CACHE_HOME", config.join("cache"));
         command.stdin(slave.try_clone()?).stdout(slave).stderr(Stdio::null());
         let keyboard = File::from(master);
         let mut screen = keyboard.try_clone()?;

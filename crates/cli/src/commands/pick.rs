@@ -1,6 +1,7 @@
 //! `rethread` without a command on a terminal: an interactive list of sessions.
 
 mod actions;
+mod content_search;
 mod loader;
 mod screen;
 
@@ -11,11 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event;
-use rethread::{Catalog, Library, LogSource, LsOptions, Time};
+use rethread::{Catalog, Library, LogSource, LsOptions, MessagePlace, Time};
 use rethread_picker::{PickerAction, PickerItem, PickerLook, PickerScope, PickerState};
 use rethread_render::DisplayOptions;
 
 use self::actions::ActionRunner;
+use self::content_search::ContentSearcher;
 use self::loader::{LoadResult, Loader};
 use self::screen::{PickerScreen, wait_for_input, watch_signals};
 use crate::CommandOutcome;
@@ -77,6 +79,7 @@ struct Picker {
     catalog: Arc<Catalog>,
     state: PickerState,
     loader: Loader,
+    searcher: ContentSearcher,
 }
 
 impl Picker {
@@ -98,7 +101,8 @@ impl Picker {
         let items = catalog.logs.iter().map(item).collect();
         let state = PickerState::new(look, scope_name(cwd.as_deref()), items);
         let loader = Loader::new(&library, &catalog, &terminal.stdout);
-        Some(Self { library, cwd, catalog, state, loader })
+        let searcher = ContentSearcher::new(&library, &terminal.stdout.zone);
+        Some(Self { library, cwd, catalog, state, loader, searcher })
     }
 
     /// Draws and handles events until the user leaves.
@@ -116,7 +120,11 @@ impl Picker {
                 self.loader.start();
             }
             if let Some((at, width)) = self.state.wanted_preview(Instant::now()) {
-                self.loader.request_preview(at, width);
+                self.loader.request_preview(at, width, self.state.content_match(at).cloned());
+            }
+            if let Some(query) = self.state.wanted_search() {
+                let cwd = self.scope_cwd().map(Path::to_owned);
+                self.searcher.request(query, cwd.as_deref());
             }
             let is_busy = self.state.has_unread() || self.state.is_waiting();
             if !wait_for_input(if is_busy { BUSY_WAIT } else { IDLE_WAIT })? {
@@ -135,7 +143,7 @@ impl Picker {
         }
     }
 
-    /// Takes what the loader has read. Returns whether there was anything.
+    /// Takes what the loader has read and the searcher has found. Returns whether there was anything.
     fn take_results(&mut self) -> bool {
         let mut summaries = Vec::new();
         let mut is_changed = false;
@@ -147,6 +155,12 @@ impl Picker {
             }
         }
         self.state.add_summaries(summaries);
+        for searched in self.searcher.results() {
+            is_changed = true;
+            let query = searched.query.clone();
+            self.state.set_search_results(&query, searched.matches(&self.catalog));
+        }
+        is_changed |= self.state.set_indexing(self.searcher.indexing());
         // The directory may only share its encoded name with the project.
         if is_changed && !self.state.has_unread() && !self.state.has_sessions() && self.cwd.take().is_some() {
             self.list(None);
@@ -177,6 +191,17 @@ impl Picker {
                 self.state.set_status(&failure.error);
             }
             PickerAction::Show(at, path) => actions.show(log(at), path, screen)?,
+            PickerAction::ShowHit(at) => {
+                let Some(found) = self.state.content_match(at) else { return Ok(None) };
+                let is_own = found.path == log(at).file.path;
+                if is_own && found.hit.place == MessagePlace::Subagent {
+                    // Old clients wrote subagents into the log of the session, where they are on no path.
+                    actions.show(log(at), None, screen)?;
+                    self.state.set_status("the message is in a subagent, so the whole session was shown");
+                } else {
+                    actions.show_hit(found, screen)?;
+                }
+            }
             PickerAction::Tree(at) => actions.tree(log(at), screen)?,
             PickerAction::Check(at) => actions.check(log(at), screen)?,
             PickerAction::Export(at) => actions.export(log(at), screen)?,

@@ -243,7 +243,7 @@ fn open(
 }
 
 /// Returns the options of `show` with which the text of a hit is visible.
-fn show_options(hit: &Hit) -> Vec<String> {
+pub(crate) fn show_options(hit: &Hit) -> Vec<String> {
     let mut options = Vec::new();
     if let Some(message) = hit.message {
         options.extend(["--at".to_owned(), message.get().to_string()]);

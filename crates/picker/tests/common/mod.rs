@@ -2,15 +2,19 @@
 
 #![allow(dead_code, reason = "no test file needs all of it")]
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use rethread::{
-    CheckOptions, Client, Library, LogSource, SessionSummary, Time, TranscriptOptions, TranscriptSubagent,
+    CheckOptions, Client, Hit, Library, LogSource, MatchQuality, MessageKey, MessageNo, MessagePlace,
+    SessionSummary, Snippet, TextSource, Time, TranscriptOptions, TranscriptSubagent,
 };
-use rethread_picker::{PickerAction, PickerItem, PickerLook, PickerScope, PickerState, SessionPreview};
+use rethread_picker::{
+    ContentMatch, HitExcerpt, PickerAction, PickerItem, PickerLook, PickerScope, PickerState, SessionPreview,
+};
 use rethread_render::{DisplayOptions, ShowOptions, ToolDetail, conversation_lines};
 use rethread_testkit::LogBuilder;
 use serde_json::json;
@@ -61,6 +65,41 @@ pub(crate) fn summary(at: usize) -> SessionSummary {
     SessionSummary { modified: Some(modified(at)), ..log(at).summary().expect("in memory") }
 }
 
+/// Returns a hit in the message with this number; the part of the text between `«` and `»` matches.
+pub(crate) fn found(at: usize, n: u32, place: MessagePlace, text: &str) -> ContentMatch {
+    let (before, rest) = text.split_once('«').expect("a match");
+    let (matched, after) = rest.split_once('»').expect("a match");
+    let hit = Hit {
+        message: MessageNo::new(n),
+        key: MessageKey::from_u64(n.into()),
+        line: Some(n),
+        source: if n % 2 == 1 { TextSource::Prompt } else { TextSource::Answer },
+        place,
+        uuid: None,
+        time: None,
+        tool: None,
+        quality: MatchQuality::Phrase,
+        score: 1.0,
+        position: (0, 0),
+        snippet: Some(Snippet {
+            text: format!("{before}{matched}{after}"),
+            matches: std::iter::once(before.len()..before.len() + matched.len()).collect(),
+            cut_before: true,
+            cut_after: true,
+        }),
+    };
+    ContentMatch { at, path: PathBuf::from(format!("/c/{at}.jsonl")), hit }
+}
+
+/// Returns the preview of a session that was found by its contents.
+pub(crate) fn preview_from_hit(at: usize) -> SessionPreview {
+    let mut preview = preview(at);
+    let lines = std::mem::take(&mut preview.beginning);
+    preview.excerpt =
+        Some(HitExcerpt { message: MessageNo::new(1).expect("not 0"), is_subagent: false, lines });
+    preview
+}
+
 pub(crate) fn preview(at: usize) -> SessionPreview {
     let (library, source) = (Library::demo(), log(at));
     let loaded = library.load(&source).expect("in memory");
@@ -77,6 +116,7 @@ pub(crate) fn preview(at: usize) -> SessionPreview {
         beginning: lines(100),
         omitted_turns: 12,
         end: lines(4),
+        excerpt: None,
     }
 }
 
@@ -117,13 +157,22 @@ impl Desk {
         self.draw();
     }
 
+    /// Answers the search of the current query.
+    pub(crate) fn find(&mut self, found: impl IntoIterator<Item = ContentMatch>) {
+        let query = self.state.wanted_search().expect("a query to search for");
+        self.state.set_search_results(&query, found);
+        self.draw();
+    }
+
     /// Lets time pass until the preview of the selected session has been read.
     pub(crate) fn read_preview(&mut self) {
         self.draw();
         assert_eq!(self.state.wanted_preview(self.now), None, "not while the selection moves");
         self.now += Duration::from_secs(1);
         let (at, _) = self.state.wanted_preview(self.now).expect("a preview is visible");
-        self.state.add_preview(at, Ok(preview(at)));
+        let is_found = self.state.content_match(at).is_some();
+        let preview = if is_found { preview_from_hit(at) } else { preview(at) };
+        self.state.add_preview(at, Ok(preview));
         self.draw();
     }
 

@@ -2,12 +2,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::Path;
 use std::process::Command;
 
 use rethread::{Library, LogSource};
 
+use rethread_picker::ContentMatch;
+
 use super::screen::{PickerScreen, wait_for_key};
 use crate::args::{ColorArg, GlobalArgs};
+use crate::commands::search::show_options;
 use crate::failure::Failure;
 use crate::resume_command::{ResumeCommand, sample_failure};
 
@@ -46,11 +50,18 @@ impl ActionRunner<'_> {
         screen: &mut PickerScreen,
     ) -> io::Result<()> {
         let path = path.map(|n| format!("--path={n}"));
-        self.run_paged(&[&["show"], path.as_deref().as_slice()].concat(), log, screen)
+        self.run_paged(&[&["show"], path.as_deref().as_slice()].concat(), &log.file.path, screen)
+    }
+
+    /// Shows a conversation from the message of a hit on.
+    pub(super) fn show_hit(&self, found: &ContentMatch, screen: &mut PickerScreen) -> io::Result<()> {
+        let options = show_options(&found.hit);
+        let options = options.iter().map(String::as_str);
+        self.run_paged(&std::iter::once("show").chain(options).collect::<Vec<_>>(), &found.path, screen)
     }
 
     pub(super) fn tree(&self, log: &LogSource, screen: &mut PickerScreen) -> io::Result<()> {
-        self.run_paged(&["tree"], log, screen)
+        self.run_paged(&["tree"], &log.file.path, screen)
     }
 
     pub(super) fn check(&self, log: &LogSource, screen: &mut PickerScreen) -> io::Result<()> {
@@ -71,7 +82,7 @@ impl ActionRunner<'_> {
     }
 
     /// Runs a command that prints into a pager, which stays open until the user closes it.
-    fn run_paged(&self, args: &[&str], log: &LogSource, screen: &mut PickerScreen) -> io::Result<()> {
+    fn run_paged(&self, args: &[&str], log: &Path, screen: &mut PickerScreen) -> io::Result<()> {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let has_own_pager = set("RETHREAD_PAGER") || set("PAGER") || self.global.no_pager;
         screen.leave_for(|| {
@@ -89,13 +100,13 @@ impl ActionRunner<'_> {
     /// Runs a command that prints a few lines, and waits for a key.
     fn run_and_wait(&self, args: &[&str], log: &LogSource, screen: &mut PickerScreen) -> io::Result<()> {
         screen.leave_for(|| {
-            run(self.command(args, log).arg("--no-pager"));
+            run(self.command(args, &log.file.path).arg("--no-pager"));
             wait_for_key()
         })?
     }
 
-    /// Returns a command of this program on a session.
-    fn command(&self, args: &[&str], log: &LogSource) -> Command {
+    /// Returns a command of this program on a log.
+    fn command(&self, args: &[&str], log: &Path) -> Command {
         let program = std::env::current_exe().unwrap_or_else(|_| "rethread".into());
         let mut command = Command::new(program);
         if let Some(dir) = &self.global.config_dir {
@@ -110,7 +121,8 @@ impl ActionRunner<'_> {
             ColorArg::Never => _ = command.arg("--color=never"),
         }
         // The path names the log even if another project has a session with the same id.
-        let name: &OsStr = if self.library.is_demo() { log.file.id.as_ref() } else { log.file.path.as_ref() };
+        let id = log.file_stem().filter(|_| self.library.is_demo());
+        let name = id.unwrap_or(log.as_os_str());
         command.args(args).arg(session_arg(name));
         command
     }

@@ -9,10 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use rethread::{
-    Catalog, CheckOptions, Client, Error, Library, LogSource, SessionSummary, TranscriptOptions,
+    Catalog, CheckOptions, Client, Error, Library, LogSource, SessionSummary, TextSource, TranscriptOptions,
     TranscriptSubagent, TurnBound, TurnRange,
 };
-use rethread_picker::SessionPreview;
+use rethread_picker::{ContentMatch, HitExcerpt, SessionPreview};
 use rethread_render::{
     DisplayOptions, ShowOptions, StyledLine, ToolDetail, conversation_lines, format_bytes,
 };
@@ -30,6 +30,8 @@ const FIRST_LINES: usize = 60;
 const LAST_LINES: usize = 100;
 /// Lines that are formatted to find the last ones of a turn.
 const MAX_LINES: usize = 5000;
+/// Lines of the preview from the message of a hit on.
+const MAX_HIT_LINES: usize = 1000;
 /// Turns at the end of a conversation.
 const LAST_TURNS: usize = 2;
 
@@ -60,8 +62,8 @@ struct LoadQueue {
     catalog: Arc<Catalog>,
     /// The number of catalogs before this one; results of an earlier one are dropped.
     generation: u32,
-    /// The session whose preview was requested, and the width of its lines.
-    preview: Option<(usize, usize)>,
+    /// The preview that was requested.
+    preview: Option<PreviewRequest>,
     /// Visible rows.
     urgent: VecDeque<usize>,
     rest: VecDeque<usize>,
@@ -69,10 +71,17 @@ struct LoadQueue {
     is_taken: Vec<bool>,
 }
 
-/// A log to read; a preview has a width.
+/// A session whose preview was requested, the width of its lines, and the hit at which it opens.
+struct PreviewRequest {
+    at: usize,
+    width: usize,
+    hit: Option<ContentMatch>,
+}
+
+/// A log to read.
 enum LoadJob {
     Summary(usize),
-    Preview(usize, usize),
+    Preview(PreviewRequest),
 }
 
 impl Loader {
@@ -108,8 +117,8 @@ impl Loader {
     }
 
     /// Requests a preview; one that was requested before and has not been begun is dropped.
-    pub(super) fn request_preview(&self, at: usize, width: usize) {
-        self.shared.lock().preview = Some((at, width));
+    pub(super) fn request_preview(&self, at: usize, width: usize, hit: Option<ContentMatch>) {
+        self.shared.lock().preview = Some(PreviewRequest { at, width, hit });
         self.shared.has_jobs.notify_one();
     }
 
@@ -138,9 +147,9 @@ impl SharedQueue {
                     }
                     LoadResult::Summary(at, Box::new(summary))
                 }
-                LoadJob::Preview(at, width) => {
+                LoadJob::Preview(PreviewRequest { at, width, hit }) => {
                     let display = DisplayOptions { width: Some(width), escape: true, ..self.display.clone() };
-                    let preview = read_preview(&self.library, &catalog.logs[at], &display);
+                    let preview = read_preview(&self.library, &catalog.logs[at], hit.as_ref(), &display);
                     LoadResult::Preview(at, preview.map(Box::new))
                 }
             };
@@ -175,8 +184,8 @@ impl LoadQueue {
     }
 
     fn pop(&mut self) -> Option<LoadJob> {
-        if let Some((at, width)) = self.preview.take() {
-            return Some(LoadJob::Preview(at, width));
+        if let Some(request) = self.preview.take() {
+            return Some(LoadJob::Preview(request));
         }
         let Self { urgent, rest, is_taken, .. } = self;
         let urgent = std::iter::from_fn(|| urgent.pop_front()).find(|&at| !is_taken[at]);
@@ -190,6 +199,7 @@ impl LoadQueue {
 fn read_preview(
     library: &Library,
     log: &LogSource,
+    hit: Option<&ContentMatch>,
     display: &DisplayOptions,
 ) -> Result<SessionPreview, String> {
     if log.file.bytes > MAX_PREVIEW_BYTES {
@@ -203,8 +213,18 @@ fn read_preview(
     let report = library.check(log, &options).ok();
     let paths = library.tree(&loaded, Client::NEWEST);
     let turns = paths.iter().find(|path| path.path.main).map(|path| path.turns as usize);
-    let mut preview =
-        SessionPreview { summary, paths, report, beginning: Vec::new(), omitted_turns: 0, end: Vec::new() };
+    let mut preview = SessionPreview {
+        summary,
+        paths,
+        report,
+        beginning: Vec::new(),
+        omitted_turns: 0,
+        end: Vec::new(),
+        excerpt: hit.and_then(|hit| read_excerpt(library, log, hit, display)),
+    };
+    if preview.excerpt.is_some() {
+        return Ok(preview);
+    }
     let Some(turns) = turns else { return Ok(preview) };
     let n_shown = 1 + LAST_TURNS;
     if turns <= n_shown {
@@ -228,8 +248,39 @@ fn read_preview(
 /// Formats some turns of the conversation; nothing if they cannot be read.
 fn lines(library: &Library, log: &LogSource, turns: TurnRange, display: &DisplayOptions) -> Vec<StyledLine> {
     let options = TranscriptOptions { turns: Some(turns), ..TranscriptOptions::default() };
-    let Ok(loaded) = library.transcript(log, &options) else { return Vec::new() };
+    transcript_lines(library, log, &options, ToolDetail::Brief, MAX_LINES, display).unwrap_or_default()
+}
+
+/// Reads the conversation from the message of a hit on; `None` if it is not on any path.
+fn read_excerpt(
+    library: &Library,
+    log: &LogSource,
+    found: &ContentMatch,
+    display: &DisplayOptions,
+) -> Option<HitExcerpt> {
+    let message = found.hit.message?;
+    let is_subagent = found.path != log.file.path;
+    let log = if is_subagent { &library.find_one(&found.path).ok()? } else { log };
+    let tools = match found.hit.source {
+        TextSource::Input | TextSource::Output => ToolDetail::Full,
+        _ => ToolDetail::Brief,
+    };
+    let options = TranscriptOptions { from: Some(message.into()), ..TranscriptOptions::default() };
+    let lines = transcript_lines(library, log, &options, tools, MAX_HIT_LINES, display)?;
+    Some(HitExcerpt { message, is_subagent, lines })
+}
+
+/// Formats the beginning of a transcript; `None` if it cannot be read.
+fn transcript_lines(
+    library: &Library,
+    log: &LogSource,
+    options: &TranscriptOptions,
+    tools: ToolDetail,
+    max_lines: usize,
+    display: &DisplayOptions,
+) -> Option<Vec<StyledLine>> {
+    let loaded = library.transcript(log, options).ok()?;
     let subagent = |_: &TranscriptSubagent<'_>| "subagent".to_owned();
-    let options = ShowOptions { tools: ToolDetail::Brief, subagent: &subagent, next: None, limit: None };
-    conversation_lines(&loaded.transcript(), &options, display, MAX_LINES).unwrap_or_default()
+    let options = ShowOptions { tools, subagent: &subagent, next: None, limit: None };
+    conversation_lines(&loaded.transcript(), &options, display, max_lines).ok()
 }
