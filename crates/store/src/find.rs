@@ -313,6 +313,7 @@ impl Store {
         let mut found: Vec<SessionFile> = Vec::new();
         let Some((handle, entries)) = project.list(&self.skips) else { return found };
         let (logs, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(name, _)| is_log(name));
+        let has_entry = |name: &OsStr| kind_in(&others, name).or_else(|| kind_in(&logs, name)).is_some();
         let has_agents = logs.iter().any(|(name, _)| is_legacy_agent_log(name));
         for (name, kind) in &logs {
             let stem = Path::new(name).file_stem().unwrap_or_default();
@@ -322,7 +323,7 @@ impl Store {
             }
             let log = project.join(name);
             if *kind == FileKind::File {
-                let has_sidecars = kind_in(&others, stem).is_some();
+                let has_sidecars = has_entry(stem);
                 // Faster than by its path, which the system would resolve for each log.
                 found.extend(handle.stat(name).ok().map(|stat| SessionFile {
                     is_alone: !has_agents && !has_sidecars,
@@ -338,15 +339,17 @@ impl Store {
                 let side_dir = session.side_dir();
                 let is_here = side_dir.parent() == Some(dir);
                 // A sidecar directory here is in the list, if there is one.
-                if !is_here || side_dir.file_name().is_some_and(|name| kind_in(&others, name).is_some()) {
+                if !is_here || side_dir.file_name().is_some_and(has_entry) {
                     subagents.extend(subagent_files(session, &self.skips));
                 }
             }
             // Subagents of sessions whose log no longer exists.
             let mut dirs = others.iter().filter(|(_, kind)| *kind == FileKind::Dir).peekable();
             if dirs.peek().is_some() {
+                let side_dirs =
+                    found.iter().map(SessionFile::side_dir).filter(|side| side.parent() == Some(dir));
                 let known: HashSet<OsString> =
-                    found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
+                    side_dirs.filter_map(|side| Some(side.file_name()?.to_owned())).collect();
                 for (dir, _) in dirs.filter(|(dir, _)| !known.contains(dir)) {
                     subagents.extend(subagent_logs_in(&project.join(dir), &self.skips));
                 }
@@ -361,17 +364,19 @@ impl Store {
     fn ids_in(&self, dir: &Path, agents: bool) -> Vec<String> {
         let project = ConfinedPath::new(dir, "");
         let mut ids = Vec::new();
-        for (name, kind) in project.entries(&self.skips) {
-            let item = project.join(&name);
-            match kind {
-                FileKind::File if is_log(&name) => ids.push(id_of(item.relative())),
-                FileKind::Dir if agents && !is_log(&name) => {
+        let entries = project.entries(&self.skips);
+        let has_log = |dir: &OsStr| kind_in(&entries, &log_of_side_dir(dir)).is_some();
+        for (name, kind) in &entries {
+            let item = project.join(name);
+            match *kind {
+                FileKind::File if is_log(name) => ids.push(id_of(item.relative())),
+                FileKind::Dir if agents && (!is_log(name) || has_log(name)) => {
                     item.join(SUBAGENTS).for_each_file(&self.skips, |_, name, file| {
                         ids.extend(is_log(name).then(|| id_of(file.relative())));
                     });
                 }
-                FileKind::Other(_) if is_log(&name) => {
-                    let Some(session) = resolve_listed_log(&item, kind, true, &self.skips) else { continue };
+                FileKind::Other(_) if is_log(name) => {
+                    let Some(session) = resolve_listed_log(&item, *kind, true, &self.skips) else { continue };
                     if agents {
                         ids.extend(subagent_files(&session, &self.skips).into_iter().map(|file| file.id));
                     }
@@ -706,6 +711,31 @@ mod tests {
         assert_eq!(ids(&agents.logs_of(&all[1])), ["agent-a1", "agent-a2"]);
         assert_eq!(store.projects_of(Path::new("/home/user/app")).len(), 1);
         assert!(store.projects_of(Path::new("/home/user/other")).is_empty());
+    }
+
+    #[test]
+    fn subagents_are_listed_however_their_directory_is_named() {
+        let (root, store) = store();
+        let project = root.path().join("projects/-home-user-app");
+        for (log, agent) in
+            [("x.jsonl.jsonl", "x.jsonl/subagents/agent-b1.jsonl"), ("", "gone/subagents/agent-b2.jsonl")]
+        {
+            let agent = project.join(agent);
+            fs::create_dir_all(agent.parent().expect("has one")).expect("created");
+            fs::write(agent, "{}\n").expect("written");
+            if !log.is_empty() {
+                fs::write(project.join(log), "{}\n").expect("written");
+            }
+        }
+        let mut listed: Vec<String> = store.sessions(true).into_iter().map(|file| file.id).collect();
+        let mut named = store.named_ids(true);
+        listed.sort();
+        named.sort();
+        assert!(
+            ["agent-b1", "agent-b2"].iter().all(|agent| listed.iter().any(|id| id == agent)),
+            "{listed:?}"
+        );
+        assert_eq!(listed, named);
     }
 
     #[test]
