@@ -4,7 +4,6 @@
 //! as a whole, and replaced as a whole when much is new; what is new since then is read from the ends of the logs each
 //! time. SQLite was rejected: a report needs every response, and the copies of one may be in any log.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +17,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::catalogue::{path_from_blob, path_to_blob};
 use crate::fingerprint::{FileChange, Fingerprint};
 use crate::index::Index;
 
@@ -25,7 +25,7 @@ use crate::index::Index;
 const FILE: &str = "usage";
 
 /// The beginning of the file. Change it with every change of what is stored.
-const MAGIC: &[u8; 16] = b"rethread usage 2";
+const MAGIC: &[u8; 16] = b"rethread usage 3";
 
 /// The size of the checksum after it.
 const CHECKSUM: usize = 8;
@@ -39,7 +39,8 @@ const MANY: usize = 64;
 /// The ledger of a log up to a line end, as it is stored. Ledgers are encoded, and decoded only if they are needed.
 #[derive(Serialize, Deserialize)]
 struct StoredLedger<L> {
-    path: PathBuf,
+    /// The bytes of its path, which need not be text.
+    path: Vec<u8>,
     print: Fingerprint,
     scanner: Scanner,
     last: Option<Time>,
@@ -85,12 +86,12 @@ impl Index {
         let mut loaded = read_all(files, &stored, progress);
         let is_much = loaded.new.len() >= MANY || loaded.usage.bytes_read >= MUCH || stored.is_empty();
         if !loaded.new.is_empty() && is_much {
-            let known: FxHashMap<&OsStr, &StoredLedger<&[u8]>> =
-                stored.iter().map(|stored| (stored.path.as_os_str(), stored)).collect();
+            let known: FxHashMap<&[u8], &StoredLedger<&[u8]>> =
+                stored.iter().map(|stored| (&*stored.path, stored)).collect();
             let kept = files
                 .iter()
                 .filter(|file| !loaded.new.contains_key(&file.path))
-                .filter_map(|file| known.get(file.path.as_os_str()).copied());
+                .filter_map(|file| known.get(path_to_blob(&file.path)).copied());
             // A cache that cannot be written is only slower.
             let _ = self.write_usage_file(kept, loaded.new.values());
         }
@@ -103,9 +104,10 @@ impl Index {
         let bytes = self.read_usage_file().unwrap_or_default();
         let stored: Vec<StoredLedger<&[u8]>> = decode(&bytes);
         let is_other = |path: &Path| others.iter().any(|file| file.path == path);
-        let recent = stored.iter().filter(|log| log.last >= Some(since) && !is_other(&log.path));
+        let recent = stored.iter().filter(|log| log.last >= Some(since));
+        let recent = recent.map(|log| path_from_blob(log.path.clone())).filter(|path| !is_other(path));
         let mut files: Vec<SessionFile> =
-            recent.filter_map(|log| SessionFile::from_user_path(&log.path).ok()).collect();
+            recent.filter_map(|path| SessionFile::from_user_path(&path).ok()).collect();
         files.extend(others.iter().cloned());
         read_all(&files, &stored, &|_| {}).usage
     }
@@ -150,10 +152,10 @@ fn read_all(
     stored: &[StoredLedger<&[u8]>],
     progress: &(dyn Fn(&SessionFile) + Sync),
 ) -> ReadUsage {
-    let known: FxHashMap<&OsStr, &StoredLedger<&[u8]>> =
-        stored.iter().map(|stored| (stored.path.as_os_str(), stored)).collect();
+    let known: FxHashMap<&[u8], &StoredLedger<&[u8]>> =
+        stored.iter().map(|stored| (&*stored.path, stored)).collect();
     let read = |file: &SessionFile| {
-        let result = read_log(file, known.get(file.path.as_os_str()).copied());
+        let result = read_log(file, known.get(path_to_blob(&file.path)).copied());
         progress(file);
         result
     };
@@ -217,7 +219,7 @@ fn read_from(
     let mut bytes_read = scan_lines_with(file, start..line_end, &mut scanner, mark, &mut ledger)?;
     let encode = |ledger: &UsageLedger| postcard::to_stdvec(ledger).map_err(io::Error::other);
     let mut stored = StoredLedger {
-        path: source.path.clone(),
+        path: path_to_blob(&source.path).to_vec(),
         print: Fingerprint::new(file, stat, scanner.offset(), checked)?,
         scanner: scanner.clone(),
         last: ledger.last(),

@@ -73,5 +73,5 @@ pub use text::{
 pub use tree::write_tree;
 pub use usage::{
     ReceiptLineRow, UsageCostRow, UsageGroupRow, UsageLabel, UsageReceiptRow, UsageTotalRow, format_block,
-    format_cost, usage_key_text, usage_notes, write_usage_report,
+    format_cost, split_groups, usage_key_text, usage_notes, write_usage_report,
 };

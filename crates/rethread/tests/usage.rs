@@ -83,6 +83,25 @@ fn report_of(library: &Library, grouping: UsageGrouping) -> UsageReport {
 
 const LONG: &str = "msg_0123456789abcdef";
 
+#[test]
+fn copy_that_a_repair_makes_is_billed_to_its_source() {
+    for source in ["00000000", "ffffffff"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let project = dir.path().join("projects/-home-ada-kettle");
+        fs::create_dir_all(project.join("77777777")).expect("created");
+        for name in [source, "77777777"] {
+            fs::write(project.join(format!("{name}.jsonl")), format!("{}\n", output(LONG, 5)))
+                .expect("written");
+        }
+        let origin = json!({"source": source, "kind": "repair", "time": "2026-03-11T00:00:00.000Z"});
+        fs::write(project.join("77777777/origin.json"), origin.to_string()).expect("written");
+        let report = report_of(&Library::open([dir.path()]), UsageGrouping::Session);
+        let keys: Vec<String> = report.groups.iter().map(|group| format!("{:?}", group.key)).collect();
+        assert!(keys.len() == 1 && keys[0].contains(source), "{keys:?}");
+        assert_eq!(report.unfinished, 1);
+    }
+}
+
 /// Responses, input, output, cache writes, and responses that are only known from progress records.
 type Counts = (u64, u64, u64, u64, u64);
 

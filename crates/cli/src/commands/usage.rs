@@ -72,9 +72,9 @@ pub(crate) struct UsageArgs {
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
 
-    /// Show at most N groups or receipts, the last or the largest ones; 0 for all
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 30)]
-    limit: usize,
+    /// Show at most N groups or receipts, the last or the largest ones; 0 for all, the default with --json; otherwise 30
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
 
     /// Prices that replace those in the program: a JSON file, see docs/usage.md
     #[arg(long, value_name = "FILE")]
@@ -143,6 +143,9 @@ impl From<GroupingArg> for UsageGrouping {
     }
 }
 
+/// The number of groups or receipts that are shown on a terminal if nothing else is asked for.
+const DEFAULT_LIMIT: usize = 30;
+
 pub(crate) fn run(
     args: &UsageArgs,
     global: &GlobalArgs,
@@ -153,6 +156,7 @@ pub(crate) fn run(
         Some(UsageAction::Prices) => return prices::run(global, terminal),
         None => {}
     }
+    let limit = args.limit.unwrap_or(if global.json { 0 } else { DEFAULT_LIMIT });
     let zone = time_zone(args.timezone.as_deref(), terminal)?;
     let prices = price_list(args.prices.as_deref())?;
     let library = writable_library(global, terminal)?;
@@ -165,7 +169,7 @@ pub(crate) fn run(
     }
     let receipts = usage.receipts(&prices, &filter);
     if let Some(file) = &args.compare {
-        return compare::run(file, &usage, &receipts, args.limit, global, terminal);
+        return compare::run(file, &usage, &receipts, limit, global, terminal);
     }
     let report = UsageReport::new(&receipts, args.by.into(), &zone);
     if args.explain {
@@ -176,7 +180,7 @@ pub(crate) fn run(
                 prices: &prices,
                 report: &report,
                 zone: &zone,
-                limit: args.limit,
+                limit,
             },
             global,
             terminal,
@@ -187,11 +191,11 @@ pub(crate) fn run(
         && filter.until.is_none()
         && filter.projects.is_empty()
         && filter.models.is_empty();
-    let titles = titles(&library, &usage, &receipts, &report, args.limit);
+    let titles = titles(&library, &usage, &receipts, &report, limit);
     let naive = is_whole.then(|| UsageReport::naive(&usage.logs));
     let mut out = terminal.output();
     if global.json {
-        for group in &report.groups {
+        for group in render::split_groups(&report, limit).0 {
             let title = match &group.key {
                 UsageKey::Name(name) => titles.get(name.as_str()).map(String::as_str),
                 _ => None,
@@ -209,7 +213,7 @@ pub(crate) fn run(
             },
             (grouping, key) => label(key, grouping, &zone),
         };
-        render::write_usage_report(&mut out, &report, args.limit, &label, &terminal.stdout)?;
+        render::write_usage_report(&mut out, &report, limit, &label, &terminal.stdout)?;
         out.finish()?;
     }
     print_notes(&report, naive, terminal);

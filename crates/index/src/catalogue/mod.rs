@@ -144,7 +144,7 @@ pub(crate) fn path_to_blob(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
-fn path_from_blob(bytes: Vec<u8>) -> PathBuf {
+pub(crate) fn path_from_blob(bytes: Vec<u8>) -> PathBuf {
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStringExt;

@@ -21,6 +21,8 @@ pub struct LogUsage {
     pub project: String,
     /// Set for the log of a subagent.
     pub is_subagent: bool,
+    /// Set for a session that was made from another one.
+    pub is_copy: bool,
     /// Its responses.
     pub ledger: UsageLedger,
 }
@@ -158,7 +160,7 @@ fn age<'l>((log, record): (&'l LogUsage, &'l ResponseRecord)) -> Age<'l> {
     (
         record.time.is_none(),
         record.time,
-        record.is_fork_copy,
+        record.is_fork_copy || log.is_copy,
         log.ledger.last(),
         log.session.as_str(),
         &log.path,

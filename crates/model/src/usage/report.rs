@@ -93,6 +93,8 @@ pub struct UsageReport {
     pub unpriced: Vec<(String, UsageAmount)>,
     /// The number of rows with a usage that were read for these responses.
     pub rows: u64,
+    /// The number of responses in the total without a row that has a stop reason. Their output is a lower bound.
+    pub unfinished: u64,
 }
 
 impl UsageReport {
@@ -114,6 +116,7 @@ impl UsageReport {
                 continue;
             }
             report.total += amount;
+            report.unfinished += u64::from(!receipt.counted.recorded.is_final);
             if receipt.price.is_none() {
                 *unpriced.entry(receipt.model()).or_default() += amount;
             }

@@ -8,7 +8,9 @@ mod rows;
 use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
-use rethread_model::{Cost, Time, Usage, UsageAmount, UsageBlock, UsageGrouping, UsageKey, UsageReport};
+use rethread_model::{
+    Cost, Time, Usage, UsageAmount, UsageBlock, UsageGroup, UsageGrouping, UsageKey, UsageReport,
+};
 use unicode_width::UnicodeWidthStr;
 
 pub use rows::{ReceiptLineRow, UsageCostRow, UsageGroupRow, UsageReceiptRow, UsageTotalRow, usage_key_text};
@@ -67,12 +69,7 @@ pub fn write_usage_report(
     label: &dyn Fn(&UsageKey) -> UsageLabel,
     look: &DisplayOptions,
 ) -> io::Result<()> {
-    // In the order of time the newest groups are shown, else the largest.
-    let hidden = if limit == 0 { 0 } else { report.groups.len().saturating_sub(limit) };
-    let (shown, rest) = match report.grouping.is_time() {
-        true => (&report.groups[hidden..], &report.groups[..hidden]),
-        false => report.groups.split_at(report.groups.len() - hidden),
-    };
+    let (shown, rest) = split_groups(report, limit);
     let mut lines: Vec<UsageLine> = shown
         .iter()
         .map(|group| UsageLine { label: label(&group.key), amount: group.amount, style: Style::Plain })
@@ -97,6 +94,16 @@ pub fn write_usage_report(
         writeln!(out, "{}", table.line(line, most))?;
     }
     writeln!(out, "{}", table.line(&total, 0))
+}
+
+/// Returns the groups to show, at most `limit` unless it is 0, and the others: in the order of time the newest groups are
+/// shown, else the largest.
+pub fn split_groups(report: &UsageReport, limit: usize) -> (&[UsageGroup], &[UsageGroup]) {
+    let hidden = if limit == 0 { 0 } else { report.groups.len().saturating_sub(limit) };
+    match report.grouping.is_time() {
+        true => (&report.groups[hidden..], &report.groups[..hidden]),
+        false => report.groups.split_at(report.groups.len() - hidden),
+    }
 }
 
 /// Returns the amount that the length of a bar stands for: the cost.
@@ -214,6 +221,13 @@ pub fn usage_notes(report: &UsageReport) -> Vec<String> {
             format_amount(cache_read),
             format_amount(output),
             format_cost(&progress.cost),
+        ));
+    }
+    if report.unfinished > 0 {
+        notes.push(format!(
+            "output may be higher: {} of {} were recorded only before they were complete",
+            report.unfinished,
+            plural(report.total.responses, "response")
         ));
     }
     if !report.total.cost.is_complete() {

@@ -103,6 +103,7 @@ pub struct UsageTotalRow<'a> {
     pub progress_only: UsageCostRow,
     pub unpriced: Vec<UsageModelRow<'a>>,
     pub rows: u64,
+    pub unfinished: u64,
     pub naive: Option<Usage>,
 }
 
@@ -119,6 +120,7 @@ impl<'a> UsageTotalRow<'a> {
                 .map(|(model, sum)| UsageModelRow { model, sum: sum.into() })
                 .collect(),
             rows: report.rows,
+            unfinished: report.unfinished,
             naive,
         }
     }

@@ -75,7 +75,10 @@ impl ForeignTotals {
     }
 
     fn tokens(&self) -> i64 {
-        self.input + self.output + self.cache_write + self.cache_read
+        self.input
+            .saturating_add(self.output)
+            .saturating_add(self.cache_write)
+            .saturating_add(self.cache_read)
     }
 }
 

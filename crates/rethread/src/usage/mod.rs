@@ -14,6 +14,7 @@ pub use compare::{DifferenceCause, ForeignTotals, UsageComparison, UsageDifferen
 pub use explain::{DropReason, ExplainedReceipt, ReceiptRow};
 
 use crate::library::{Library, LogSource};
+use crate::origin::read_origin;
 
 /// The largest file of prices or totals that is read.
 const MAX_FILE: u64 = 64 << 20;
@@ -118,7 +119,7 @@ impl Library {
     /// assert!(usage.unreadable.is_empty());
     /// ```
     pub fn usage(&self, no_index: bool) -> LibraryUsage {
-        let files = self.store.sessions(true);
+        let files = self.distinct_logs();
         let progress = |file: &SessionFile| self.progress.report(&LogSource::from(file.clone()));
         LibraryUsage::from_loaded(match &self.index {
             Some(index) if !no_index => index.usage(&files, &progress),
@@ -162,6 +163,7 @@ fn log_usage(log: LogLedger) -> LogUsage {
         session: SessionId::from(session.as_str()),
         project,
         is_subagent: file.is_subagent,
+        is_copy: read_origin(&file).is_some(),
         ledger,
         path: file.path,
     }

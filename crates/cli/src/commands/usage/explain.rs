@@ -33,7 +33,7 @@ pub(super) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     let Explained { usage, receipts, report, limit, .. } = explained;
-    let hidden = if *limit == 0 || global.json { 0 } else { receipts.len().saturating_sub(*limit) };
+    let hidden = if *limit == 0 { 0 } else { receipts.len().saturating_sub(*limit) };
     let shown = usage
         .explain(&receipts[hidden..])
         .map_err(|error| Failure::new(format!("cannot read the logs again: {error}")))?;
