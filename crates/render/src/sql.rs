@@ -32,6 +32,8 @@ pub struct SqlTable<'w> {
     is_measured: bool,
     /// The number of rows that were written.
     pub rows: u64,
+    /// The number of columns at the end for which there was no room.
+    pub hidden_columns: usize,
 }
 
 struct Cell {
@@ -44,7 +46,7 @@ impl<'w> SqlTable<'w> {
     /// Creates a table.
     pub fn new(out: &'w mut dyn Write, look: &'w DisplayOptions) -> Self {
         let (names, widths, waiting) = (Vec::new(), Vec::new(), Vec::new());
-        Self { out, look, names, widths, waiting, is_measured: false, rows: 0 }
+        Self { out, look, names, widths, waiting, is_measured: false, rows: 0, hidden_columns: 0 }
     }
 
     fn cell(&self, value: SqlValue<'_>) -> Cell {
@@ -72,6 +74,7 @@ impl<'w> SqlTable<'w> {
             None => self.widths.iter_mut().for_each(|width| *width = (*width).min(MAX_PADDING)),
             Some(width) => fit(&mut self.widths, width),
         }
+        self.hidden_columns = self.names.len() - self.widths.len();
         if self.names.is_empty() {
             return Ok(());
         }

@@ -11,6 +11,7 @@ use crate::args::GlobalArgs;
 use crate::commands::search::point_at;
 use crate::commands::{json_line, writable_library};
 use crate::failure::{Failure, with_causes};
+use crate::failure_kind::FailureKind;
 use crate::terminal::Terminal;
 use crate::wording::unreadable;
 
@@ -55,7 +56,11 @@ pub(crate) fn run(
     let query = match args.query.as_deref() {
         Some("-") => {
             let mut text = String::new();
-            io::stdin().take(MAX_QUERY).read_to_string(&mut text)?;
+            if io::stdin().take(MAX_QUERY + 1).read_to_string(&mut text)? as u64 > MAX_QUERY {
+                return Err(
+                    Failure::new("the query is longer than a megabyte").kind(FailureKind::InvalidQuery)
+                );
+            }
             text
         }
         query => query.unwrap_or_default().to_owned(),
@@ -63,6 +68,7 @@ pub(crate) fn run(
     let library = writable_library(global, terminal)?;
     let max_time = Some(Duration::from_secs(args.timeout)).filter(|time| !time.is_zero());
     let mut out = terminal.output();
+    let mut hidden_columns = 0;
     let (outcome, rows) = match (global.json, args.csv) {
         (true, _) => {
             let mut rows = JsonRows { out: &mut out, names: Vec::new(), rows: 0 };
@@ -74,7 +80,9 @@ pub(crate) fn run(
         }
         _ => {
             let mut rows = SqlTable::new(&mut out, &terminal.stdout);
-            (query_library(&library, &query, max_time, &mut rows, terminal), rows.rows)
+            let outcome = query_library(&library, &query, max_time, &mut rows, terminal);
+            hidden_columns = rows.hidden_columns;
+            (outcome, rows.rows)
         }
     };
     let outcome = outcome.map_err(|error| sql_failure(&query, error))?;
@@ -87,7 +95,12 @@ pub(crate) fn run(
             .warn(&Failure::new("another process is updating the index; the newest messages may be missing"));
     }
     if !global.json && !args.csv {
-        terminal.print_note(&plural(rows, "row").to_string());
+        let mut text = plural(rows, "row").to_string();
+        if hidden_columns > 0 {
+            let hidden = plural(hidden_columns as u64, "column");
+            text += &format!("; no room for {hidden}: name those to show, or use --json or --csv");
+        }
+        terminal.print_note(&text);
     }
     Ok(if rows == 0 { CommandOutcome::Negative } else { CommandOutcome::Success })
 }

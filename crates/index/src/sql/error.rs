@@ -73,6 +73,10 @@ impl SqlError {
             rusqlite::Error::SqliteFailure(_, Some(message)) if message.starts_with("cannot modify ") => {
                 return Self::NotAllowed("a statement that writes".to_owned());
             }
+            // The place of an unknown table is not known.
+            rusqlite::Error::SqliteFailure(_, Some(message)) if message.starts_with("no such ") => {
+                (message, None)
+            }
             rusqlite::Error::SqliteFailure(failure, message) => {
                 return match IndexError::from(rusqlite::Error::SqliteFailure(failure, message.clone())) {
                     error if failure.code != ErrorCode::Unknown && error.is_damage() => error.into(),

@@ -33,6 +33,9 @@ use crate::index::Index;
 const MAX_QUERY: i32 = 1 << 20;
 const MAX_VALUE: i32 = 64 << 20;
 
+/// The memory that queries may take.
+const MAX_MEMORY: u64 = 1 << 30;
+
 impl Index {
     /// Runs a query over the views of the catalogue, and passes its rows to `writer`. `receipts` is called if the query names
     /// the usage.
@@ -45,7 +48,8 @@ impl Index {
     ) -> Result<(), SqlError> {
         let catalogue = self.open_catalogue()?.ok_or(IndexError::Missing)?;
         let db = catalogue.into_connection();
-        db.execute_batch("PRAGMA temp_store = MEMORY").map_err(IndexError::from)?;
+        db.execute_batch(&format!("PRAGMA temp_store = MEMORY; PRAGMA hard_heap_limit = {MAX_MEMORY}"))
+            .map_err(IndexError::from)?;
         let names = names::possible_table_names(query);
         temporary::add_temporary_tables(&db, &names, receipts)?;
         for (limit, value) in [

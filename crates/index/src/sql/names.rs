@@ -18,7 +18,7 @@ pub(super) fn possible_table_names(query: &str) -> BTreeSet<String> {
                 continue;
             }
             '/' if rest.starts_with("/*") => {
-                rest = rest.split_once("*/").map_or("", |(_, rest)| rest);
+                rest = rest[2..].split_once("*/").map_or("", |(_, rest)| rest);
                 continue;
             }
             '\'' | '"' | '`' => {
@@ -96,6 +96,8 @@ mod tests {
             "select 1 in t_a",
             "with t_a as (select 1) select 2",
             "select ' '' ' from t_a",
+            "select * from /*/ ' */ t_a",
+            "select x from main./*/ '*/ t_a",
         ] {
             assert_eq!(found(query), ["t_a"], "{query}");
         }

@@ -42,7 +42,7 @@ fn add_usage(db: &Connection, receipts: &[Receipt<'_>]) -> Result<(), IndexError
     for receipt in receipts {
         let ledger = &receipt.log.ledger;
         let usage = receipt.counted.recorded.usage;
-        let count = u64::cast_signed;
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         insert.execute(params![
             receipt.session(),
             receipt.log.project,
