@@ -70,7 +70,9 @@ impl Fingerprint {
     pub(crate) fn compare(&self, file: &SessionFile) -> FileChange {
         let is_same_file = inode_of(file.inode) == self.inode;
         if file.bytes == self.end && nanos(file.modified) == self.modified {
-            let is_recent = self.checked.saturating_sub(self.modified) < TICK.as_nanos() as i64;
+            // A time in the future is not that of a change.
+            let age = self.checked.saturating_sub(self.modified);
+            let is_recent = (0..TICK.as_nanos() as i64).contains(&age);
             return if is_recent || !is_same_file { FileChange::Uncertain } else { FileChange::Unchanged };
         }
         match file.bytes > self.end && is_same_file {

@@ -79,6 +79,11 @@ impl Index {
 
     /// Opens the catalogue for reading, if there is one.
     pub(crate) fn open_catalogue(&self) -> Result<Option<Catalogue>, IndexError> {
+        if self.path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        // Another user may have made the directory.
+        CacheDir::open(&self.path).map_err(|source| self.unusable(source))?;
         Catalogue::open(&self.path)
     }
 
@@ -90,6 +95,11 @@ impl Index {
 
     fn prepare_dir(&self) -> Result<CacheDir, IndexError> {
         CacheDir::create(&self.path).map_err(|source| self.unusable(source))
+    }
+
+    /// Returns the error of an index in which no file can be locked.
+    pub(crate) fn not_writable(&self) -> IndexError {
+        self.unusable(std::io::ErrorKind::PermissionDenied.into())
     }
 
     fn unusable(&self, source: std::io::Error) -> IndexError {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rethread_store::SessionFile;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tantivy::{ReloadPolicy, Searcher};
+use tantivy::{IndexReader, ReloadPolicy, Searcher, TantivyError};
 
 use crate::catalogue::{Catalogue, IndexLevel, LogId, LogRow};
 use crate::error::IndexError;
@@ -111,7 +111,12 @@ impl SearchedTexts {
         texts.check_files(index.path(), catalogue)?;
         // The commit is read first: what is searched may be newer.
         let commit = texts.last_commit()?;
-        let reader = texts.index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        let reader = texts.index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into();
+        // Readers lock a file, so that no segment is removed before it is open.
+        let reader: IndexReader = reader.map_err(|error| match error {
+            TantivyError::LockFailure(..) => index.not_writable(),
+            error => error.into(),
+        })?;
         let searcher = reader.searcher();
         text_files::check_lengths(&searcher)?;
         Ok(Some(Self { index: texts, searcher, commit }))

@@ -238,7 +238,8 @@ impl<'f> SyncPlan<'f> {
             }
         }
         // A new name of a log that has not changed.
-        let mut missing: Vec<LogRow> = by_path.into_values().filter(|row| row.level.is_some()).collect();
+        let (mut missing, unread): (Vec<LogRow>, Vec<LogRow>) =
+            by_path.into_values().partition(|row| row.level.is_some());
         missing.sort_by_key(|row| row.id);
         for file in new {
             let is_moved = |row: &LogRow| {
@@ -248,6 +249,7 @@ impl<'f> SyncPlan<'f> {
             plan.tasks.push(Task { file, is_renamed: row.is_some(), row });
         }
         if options.is_complete {
+            plan.outdated.extend(unread.iter().map(|row| row.id));
             plan.missing.extend(missing.iter().filter(|row| row.deleted.is_none()).map(|row| row.id));
         }
         // Newest first: if the work is interrupted, what matters most is done.

@@ -13,7 +13,7 @@ use crate::id::Uid;
 use crate::index::{CallId, MessageNo, NodeId, StepId, Table};
 use crate::prompt::readable_text;
 use crate::session::Session;
-use crate::view::{MessageKind, describe_media, message_kind};
+use crate::view::{MessageKind, message_kind};
 
 /// The author of a text, and its part of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -338,7 +338,7 @@ fn push_strings(value: Json<'_>, text: &mut String, depth: usize) {
     }
 }
 
-/// Returns the text of a tool result, with placeholders for images and documents.
+/// Returns the text of a tool result. Images and documents have none; a reference to a tool is its name.
 fn result_text<'a>(spans: &BlockSpans, raw: &'a [u8]) -> Cow<'a, str> {
     let content = Json::new(spans.content.bytes_in(raw));
     if let Some(text) = content.as_str() {
@@ -346,9 +346,9 @@ fn result_text<'a>(spans: &BlockSpans, raw: &'a [u8]) -> Cow<'a, str> {
     }
     let part = |item: Json<'a>| {
         let text = item.get("text").and_then(Json::as_str).or_else(|| item.as_str());
-        text.unwrap_or_else(|| describe_media(item).into())
+        text.or_else(|| item.get("tool_name").and_then(Json::as_str))
     };
-    content.items().map(part).collect::<Vec<_>>().join("\n").into()
+    content.items().filter_map(part).collect::<Vec<_>>().join("\n").into()
 }
 
 impl Session {

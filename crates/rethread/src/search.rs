@@ -1,5 +1,7 @@
 //! Searches the texts of a library.
 
+use std::collections::hash_map::Entry;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,7 @@ use rethread_index::{
 };
 use rethread_model::{LogSummary, SearchResults, Session};
 use rethread_store::{SessionFile, project_dir_name};
+use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::library::{Library, LogSource};
@@ -77,7 +80,7 @@ impl Library {
         typed: &str,
         limits: &SearchLimits,
     ) -> Result<SearchOutcome, QueryError> {
-        let files = self.store.sessions(true);
+        let files = self.distinct_logs();
         let options = rethread_index::SearchOptions {
             max_sessions: limits.sessions,
             max_hits: limits.hits_per_session,
@@ -160,7 +163,9 @@ impl Library {
                     }
                     // Another process is at it; what it has not done yet is read from the logs.
                     Err(IndexError::Busy) => {}
-                    Err(error) => return Err(error.into()),
+                    // Without damage, what is there can be read, even if nothing can be written.
+                    Err(error) if error.is_damage() || !index.exists() => return Err(error.into()),
+                    Err(_) => {}
                 }
                 take()?
             }
@@ -227,6 +232,24 @@ impl Library {
         scanned
     }
 
+    /// Returns all logs, each once. One that is also reached by a link has its own name.
+    pub(crate) fn distinct_logs(&self) -> Vec<SessionFile> {
+        let is_own = |file: &SessionFile| file.path.file_stem().is_some_and(|stem| stem == file.id.as_str());
+        let mut logs: Vec<SessionFile> = Vec::new();
+        let mut known: FxHashMap<OsString, usize> = FxHashMap::default();
+        for file in self.store.sessions(true) {
+            match known.entry(file.path.clone().into()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(logs.len());
+                    logs.push(file);
+                }
+                Entry::Occupied(entry) if is_own(&file) => logs[*entry.get()] = file,
+                Entry::Occupied(_) => {}
+            }
+        }
+        logs
+    }
+
     /// Returns the index of this library, if it has a cache directory.
     ///
     /// ```
@@ -244,7 +267,7 @@ impl Library {
     /// ```
     pub fn update_index(&self) -> Option<Result<SyncReport, IndexError>> {
         let index = self.index.as_ref()?;
-        Some(self.sync(index, &self.store.sessions(true), IndexLevel::Texts, true, true))
+        Some(self.sync(index, &self.distinct_logs(), IndexLevel::Texts, true, true))
     }
 
     /// Describes the index, and how many logs are not completely in it.
@@ -254,7 +277,7 @@ impl Library {
     /// assert!(library.index_status().is_none(), "it has no cache directory");
     /// ```
     pub fn index_status(&self) -> Option<Result<IndexStatus, IndexError>> {
-        Some(self.index.as_ref()?.status(&self.store.sessions(true)))
+        Some(self.index.as_ref()?.status(&self.distinct_logs()))
     }
 
     /// Returns the size of all logs, subagents included.

@@ -56,7 +56,7 @@ impl Library {
     ) -> Result<SqlOutcome, SqlError> {
         let index = self.index.as_ref().ok_or(IndexError::Missing)?;
         let mut outcome = SqlOutcome::default();
-        match self.sync(index, &self.store.sessions(true), IndexLevel::Texts, true, false) {
+        match self.sync(index, &self.distinct_logs(), IndexLevel::Texts, true, false) {
             Ok(report) => outcome.unreadable = report.unreadable,
             Err(IndexError::Busy) => outcome.is_stale = true,
             Err(error) => return Err(error.into()),

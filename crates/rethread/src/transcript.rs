@@ -352,6 +352,28 @@ impl LoadedTranscript {
             content: self.content,
         }
     }
+
+    /// Returns only the messages at most `around` before and after the wanted one; all if none was asked for.
+    ///
+    /// ```
+    /// use rethread::{Library, TranscriptOptions};
+    ///
+    /// let library = Library::demo();
+    /// let options = TranscriptOptions { from: Some("3".into()), around: Some(2), ..TranscriptOptions::default() };
+    /// let loaded = library.transcript(&library.find_one("0000d001")?, &options)?;
+    /// assert!(loaded.transcript_around(1).range.from > loaded.transcript().range.from);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn transcript_around(&self, around: usize) -> Transcript<'_> {
+        let mut transcript = self.transcript();
+        if let (Some(n), Some(part)) = (self.at, self.parts.last())
+            && let Ok((first, last)) = messages_around(part, n, around)
+        {
+            transcript.range.from = Some(part.steps().reading_start(first));
+            transcript.range.to = Some(last);
+        }
+        transcript
+    }
 }
 
 fn transcript_parts(parts: &[LoadedPart]) -> Vec<TranscriptPart<'_>> {

@@ -74,6 +74,43 @@ fn text_of_any_kind_is_found() {
     }
 }
 
+/// Returns the number of messages that an exact search finds.
+fn count_exactly(home: &Home, text: &str) -> usize {
+    search(home, &Query::fixed(text, false).expect("a text"), |_, hit| {
+        hit.message.map(rethread::MessageNo::get)
+    })
+    .len()
+}
+
+#[test]
+fn exact_searches_find_texts_that_a_log_has_in_another_form() {
+    let home = Home::default();
+    let mut log = LogBuilder::new(1);
+    log.prompt("<command-message>deploy</command-message>\n<command-name>/deploy</command-name>\n<command-args>staging now</command-args>");
+    log.answer("done");
+    log.prompt("<bash-input>ls -la</bash-input>");
+    log.prompt("<user-memory-input>use tabs</user-memory-input>");
+    log.prompt(r#"<teammate-message teammate_id="lead">{"type":"task_assignment","subject":"fix \u003cdiv> now","description":"x"}</teammate-message>"#);
+    log.raw(r#"{"type":"custom-title","customTitle":"fix **the** `bug`","sessionId":"00000001-0000-4000-8000-000000000000"}"#);
+    home.add("/home/user/app", &log);
+    for text in ["deploy staging", "loy stag", "! ls -la", "# use tabs", "fix <div> now", "fix the bug"] {
+        assert_eq!(count_exactly(&home, text), 1, "{text}");
+    }
+    assert_eq!(count_exactly(&home, "deploy production"), 0);
+    let not = search(&home, &parse("-staging"), |_, hit| hit.message.map(rethread::MessageNo::get));
+    assert!(!not.is_empty() && not.len() < 6, "{not:?}");
+}
+
+#[test]
+fn case_changes_what_a_set_of_characters_contains() {
+    let home = Home::default();
+    let mut log = LogBuilder::new(1);
+    log.prompt("a bfoo");
+    home.add("/home/user/app", &log);
+    let query = Query::pattern("[[abc]&&[Bc]]foo", true).expect("a pattern");
+    assert_eq!(search(&home, &query, |_, _| ()).len(), 1);
+}
+
 #[test]
 fn changes_of_files_are_noticed() {
     let home = Home::default();

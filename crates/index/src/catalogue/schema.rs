@@ -5,7 +5,7 @@ pub(super) const APPLICATION_ID: i32 = 0x7274_6864;
 
 /// The version of everything that is stored in the index. Increment it whenever the tables, a stored type, the tokens, or
 /// what a summary says of the same log change; an index of another version is rebuilt.
-pub(super) const FORMAT: i32 = 3;
+pub(super) const FORMAT: i32 = 4;
 
 /// The tables that only the program reads.
 const INTERNAL: &str = "

@@ -12,6 +12,25 @@ use crate::query::{Clause, Query};
 pub(crate) struct Prefilter {
     literals: LiteralFinder,
     folding: Folding,
+    /// Finds [`MARKS`].
+    marks: LiteralFinder,
+}
+
+/// The beginnings of what stands in a log otherwise than it is searched: escapes, and titles, which may have Markdown.
+const MARKS: [&[u8]; 3] = [b"\\u", b"Title\":", b"\"summary\":"];
+
+/// The element around a message between agents, which may be JSON inside a text.
+const TEAM_MESSAGE: &[u8] = b"<teammate-message";
+
+/// Returns what a log has instead of a text if the client's markup is in the middle of it: `/deploy now` is the name and the
+/// arguments of a command, `! ls` is in an element.
+fn joints(literal: &[u8]) -> Vec<Vec<u8>> {
+    let spaces = literal.iter().enumerate().filter(|(_, byte)| **byte == b' ');
+    let mut joints: Vec<Vec<u8>> = spaces.map(|(at, _)| [&literal[..at], b"</command-"].concat()).collect();
+    if matches!(literal.first(), Some(b' ' | b'!' | b'#')) {
+        joints.extend([b"<bash-input".to_vec(), b"<user-memory-input".to_vec()]);
+    }
+    joints
 }
 
 /// Looks for several texts at once.
@@ -57,6 +76,9 @@ const MAX_LITERALS: usize = 64;
 impl Prefilter {
     /// Returns the filter of a query; `None` if every line may be of interest.
     pub(crate) fn new(query: &Query) -> Option<Self> {
+        if query.groups.is_empty() {
+            return None;
+        }
         let wanted = query.groups.iter().flatten().chain(&query.excluded);
         let (mut literals, mut folding) = (Vec::new(), Folding::Exact);
         for &clause in wanted {
@@ -67,7 +89,7 @@ impl Prefilter {
                     folding = Folding::Compatibility;
                 }
                 Clause::Pattern(pattern) => {
-                    literals.extend(required_literals(pattern.as_str())?);
+                    literals.extend(required_literals(pattern.as_str(), query.ignores_case)?);
                     folding = folding.max(if query.ignores_case { Folding::Case } else { Folding::Exact });
                 }
             }
@@ -78,8 +100,12 @@ impl Prefilter {
         {
             return None;
         }
+        let joints: Vec<Vec<u8>> = literals.iter().flat_map(|literal| joints(literal)).collect();
+        literals.extend(joints);
+        literals.push(TEAM_MESSAGE.to_vec());
         let literals = LiteralFinder::new(&literals, folding > Folding::Exact)?;
-        Some(Self { literals, folding })
+        let marks = LiteralFinder::new(&MARKS.map(<[u8]>::to_vec), false)?;
+        Some(Self { literals, folding, marks })
     }
 
     /// Returns whether some bytes of a log, whole lines, may match.
@@ -99,8 +125,24 @@ impl Prefilter {
             Folding::Case => CASE_FOLDS.iter().filter_map(|c| memmem::find(lines, c.as_bytes())).min(),
             Folding::Compatibility => lines.iter().position(|byte| !byte.is_ascii()),
         };
-        let escape = find_escape(&lines[..folds.unwrap_or(lines.len())], |code| self.is_of_interest(code));
-        escape.or(folds)
+        self.find_mark(&lines[..folds.unwrap_or(lines.len())]).or(folds)
+    }
+
+    /// Finds an escape or a title that may stand for a text.
+    fn find_mark(&self, lines: &[u8]) -> Option<usize> {
+        let mut start = 0;
+        while let Some(found) = self.marks.find(&lines[start..]) {
+            let at = start + found;
+            let is_of_interest = match lines[at] {
+                b'\\' => is_escape_at(lines, at, |code| self.is_of_interest(code)),
+                _ => has_markup_at(&lines[at..]),
+            };
+            if is_of_interest {
+                return Some(at);
+            }
+            start = at + 1;
+        }
+        None
     }
 
     /// Returns whether an escaped character can be part of a text that is looked for.
@@ -117,14 +159,23 @@ impl Prefilter {
 /// The characters beyond ASCII that are letters of ASCII in the other case.
 const CASE_FOLDS: [&str; 2] = ["\u{17f}", "\u{212a}"];
 
-/// Finds a `\u` escape of a character of interest in JSON, or a broken one.
-fn find_escape(lines: &[u8], is_of_interest: impl Fn(u16) -> bool) -> Option<usize> {
-    memmem::find_iter(lines, b"\\u").find(|&at| {
-        let backslashes = lines[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
-        let digits = lines.get(at + 2..at + 6).and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-        backslashes % 2 == 0 && code.is_none_or(&is_of_interest)
-    })
+/// Returns whether a `\u` in JSON is the escape of a character of interest, or broken.
+fn is_escape_at(lines: &[u8], at: usize, is_of_interest: impl Fn(u16) -> bool) -> bool {
+    let backslashes = lines[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
+    let digits = lines.get(at + 2..at + 6).and_then(|digits| std::str::from_utf8(digits).ok());
+    let code = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+    backslashes % 2 == 0 && code.is_none_or(is_of_interest)
+}
+
+/// Returns whether the value of a field may have Markdown, or white space that is shown as a single blank.
+fn has_markup_at(field: &[u8]) -> bool {
+    let Some(colon) = memchr::memchr(b':', field) else { return false };
+    let value = field[colon + 1..].trim_ascii_start();
+    let Some(text) = value.strip_prefix(b"\"") else { return false };
+    let text = &text[..memchr::memchr(b'"', text).unwrap_or(text.len())];
+    let is_markup =
+        |byte: &u8| matches!(byte, b'*' | b'_' | b'`' | b'~' | b'[' | b'\\' | b'<' | b'#' | b'>' | b'|');
+    text.iter().any(is_markup) || memmem::find(text, b"  ").is_some()
 }
 
 /// Finds the lines of some bytes that may match, one after the other, in a time that is linear in their length.
@@ -172,8 +223,11 @@ impl NextPlace {
 }
 
 /// Returns texts of which every match of a pattern contains one, as they are in a log.
-fn required_literals(pattern: &str) -> Option<Vec<Vec<u8>>> {
-    let hir = regex_syntax::Parser::new().parse(pattern).ok()?;
+fn required_literals(pattern: &str, ignores_case: bool) -> Option<Vec<Vec<u8>>> {
+    // With the options with which patterns are compiled: case also changes what a set of characters contains.
+    let mut parser =
+        regex_syntax::ParserBuilder::new().multi_line(true).case_insensitive(ignores_case).build();
+    let hir = parser.parse(pattern).ok()?;
     required_in(&hir, 0)
 }
 
@@ -225,7 +279,7 @@ mod tests {
     use super::*;
 
     fn required(pattern: &str) -> String {
-        let mut found = required_literals(pattern).unwrap_or_default();
+        let mut found = required_literals(pattern, false).unwrap_or_default();
         found.sort();
         found.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>().join("|")
     }

@@ -175,6 +175,10 @@ impl<'s> LogScanner<'s> {
         }
         let matches = self.matcher.find(text);
         let mut masks = MatchMasks::default();
+        if query.groups.is_empty() {
+            // Only excluded words: every other message is a match.
+            masks.groups = 1;
+        }
         for (at, group) in query.groups.iter().enumerate() {
             if matches.iter().any(|found| group.contains(&found.clause)) {
                 masks.groups |= 1 << at;
@@ -241,8 +245,9 @@ impl MatchSink<'_> {
             let tool = || text.call.map_or("", |call| facts.tools.name(facts.calls[call].tool));
             let is_by_model =
                 matches!(text.source, TextSource::Answer | TextSource::Thinking | TextSource::Input);
+            let is_of_tool = || text.call.is_some() && is_any_meant(&filters.tools, tool(), false);
             let passes = filters.sources.contains(text.source)
-                && is_any_meant(&filters.tools, tool(), false)
+                && (filters.tools.is_empty() || is_of_tool())
                 && (!is_by_model || is_any_meant(&filters.models, model, true));
             let matched = if passes { self.scanner.match_text(&text.text) } else { None };
             let Some((masks, score)) = matched else { continue };

@@ -268,8 +268,12 @@ fn last_part(project: &str) -> &str {
 
 /// Returns whether a path is meant by a value: it is the same, or ends with it at a separator.
 pub(crate) fn is_file_meant(value: &str, path: &str) -> bool {
-    let value = value.trim_start_matches("./");
-    path == value || path.strip_suffix(value).is_some_and(|before| before.ends_with(['/', '\\']))
+    let is_separator = |byte: u8| matches!(byte, b'/' | b'\\');
+    let is_same = |(a, b): (&u8, &u8)| a == b || is_separator(*a) && is_separator(*b);
+    let (value, path) = (value.trim_start_matches("./").as_bytes(), path.as_bytes());
+    let Some(before) = path.len().checked_sub(value.len()) else { return false };
+    let begins_part = || before.checked_sub(1).is_none_or(|last| is_separator(path[last]));
+    !value.is_empty() && path[before..].iter().zip(value).all(is_same) && begins_part()
 }
 
 /// Returns whether the filters on sessions accept a log that is not in the catalogue. Files are left out.
@@ -305,6 +309,8 @@ mod tests {
         assert!(is_meant("opus", "claude-opus-5", true));
         assert!(is_file_meant("src/main.rs", "/home/ada/kettle/src/main.rs"));
         assert!(is_file_meant("./main.rs", "C:\\x\\main.rs"));
+        assert!(is_file_meant("x/main.rs", "C:\\x\\main.rs") && is_file_meant("x\\main.rs", "x/main.rs"));
+        assert!(is_file_meant("/x/main.rs", "/x/main.rs") && !is_file_meant("", "/x/main.rs"));
         assert!(!is_file_meant("main.rs", "/x/domain.rs"));
     }
 }
