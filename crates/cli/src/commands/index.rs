@@ -55,7 +55,7 @@ pub(crate) fn run(
     let failed = |error: rethread::IndexError| {
         Failure::new(with_causes(&error))
             .kind(FailureKind::Index)
-            .hint("`rethread index clear` deletes it; no session is affected")
+            .hint("XDG_CACHE_HOME names another cache directory; no session is affected")
     };
     match &args.action {
         None | Some(IndexAction::Status) => {}
@@ -113,9 +113,11 @@ fn print_status(
     let status =
         library.index_status().ok_or_else(|| Failure::new("there is no index").kind(FailureKind::Index))?;
     let status = status.map_err(|error| {
-        Failure::new(with_causes(&error))
-            .kind(FailureKind::Index)
-            .hint("`rethread index rebuild` makes it again")
+        let hint = match error.is_damage() {
+            true => "`rethread index rebuild` makes it again",
+            false => "XDG_CACHE_HOME names another cache directory; --no-index does without",
+        };
+        Failure::new(with_causes(&error)).kind(FailureKind::Index).hint(hint)
     })?;
     let mut out = terminal.output();
     if global.json {

@@ -308,11 +308,11 @@ fn print_counts(
     };
     let shown = results.sessions.len() as u64;
     let sessions = results.total_sessions + results.total_spread;
-    let mut text = format!(
-        "{} in {}",
-        plural(results.total_messages, "message"),
-        plural(results.total_sessions, "session")
-    );
+    let sessions_found = plural(results.total_sessions, "session");
+    let mut text = match results.total_messages {
+        0 => format!("the titles of {sessions_found}"),
+        messages => format!("{} in {sessions_found}", plural(messages, "message")),
+    };
     if results.total_spread > 0 {
         let more = plural(results.total_spread, "session");
         text += &format!("; {more} with the words in different messages");

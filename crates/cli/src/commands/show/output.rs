@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use rethread::{Library, LoadedTranscript, LogSource, MessageNo, Transcript, TranscriptSubagent};
-use rethread_render::{self as render, NextStep, ShowOptions, TextLimit, shell_word};
+use rethread_render::{self as render, NextStep, ShowOptions, ShownRow, TextLimit, shell_word};
 
 use super::ShowArgs;
 use super::rows::{RowCounts, RowWriter};
@@ -77,6 +77,20 @@ impl<'a> ShownConversation<'a> {
             let mut counts = RowCounts::default();
             self.write_rows(out, &transcript, limit, &mut counts).map(|()| counts)
         })?;
+        let mut fewer = None;
+        for transcript in self.smaller_surroundings(whole.is_none()) {
+            fewer = fit(room, MIN_TEXT, &mut |out, limit| {
+                let mut counts = RowCounts::default();
+                self.write_rows(out, &transcript, limit, &mut counts).map(|()| counts)
+            })?;
+            if fewer.is_some() {
+                break;
+            }
+        }
+        if let Some((fitted, counts)) = fewer {
+            return self
+                .print_rows(&fitted.text, &counts.row(&transcript.header, self.command_with_room(), true));
+        }
         let (fitted, counts) = match whole {
             Some(whole) => whole,
             None => {
@@ -89,11 +103,35 @@ impl<'a> ShownConversation<'a> {
             }
         };
         let next = self.command_from(counts.current, counts.messages == 0).filter(|_| fitted.is_cut_off);
+        self.print_rows(&fitted.text, &counts.row(&transcript.header, next, fitted.is_cut_off))
+    }
+
+    fn print_rows(&self, rows: &[u8], last: &ShownRow) -> Result<(), Failure> {
         let mut out = self.terminal.output();
-        out.write_all(&fitted.text)?;
-        out.write_all(&json_bytes(&counts.row(&transcript.header, next, fitted.is_cut_off))?)?;
+        out.write_all(rows)?;
+        out.write_all(&json_bytes(last)?)?;
         out.finish()?;
         Ok(())
+    }
+
+    /// Returns the wanted message with fewer and fewer messages before and after it, if there is no room for all.
+    fn smaller_surroundings(&self, is_too_long: bool) -> impl Iterator<Item = Transcript<'_>> {
+        let around = self.args.around.filter(|_| is_too_long && self.loaded.at.is_some()).unwrap_or(0);
+        let smaller = |around: &usize| Some(if *around > 8 { around / 2 } else { around.saturating_sub(1) });
+        let sizes = std::iter::successors(Some(around), smaller).skip(1).take_while(|&around| around > 0);
+        sizes.map(|around| self.loaded.transcript_around(around))
+    }
+
+    /// Returns the command that prints all that was asked for, or more of it.
+    fn command_with_room(&self) -> Option<String> {
+        let mut command = format!("{} --at {}", self.command.as_ref()?, self.loaded.at?);
+        let max_chars = self.args.max_chars.map(|chars| chars.saturating_mul(2));
+        let options =
+            [("--path", self.args.path), ("--around", self.args.around), ("--max-chars", max_chars)];
+        for (option, value) in options.into_iter().filter_map(|(option, value)| Some((option, value?))) {
+            command += &format!(" {option} {value}");
+        }
+        Some(command + " --json")
     }
 
     fn print_bounded_text(&self, max_chars: usize) -> Result<(), Failure> {
