@@ -178,7 +178,7 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
         TranscriptError::NotInTurns { .. } => "omit --turns to show it".to_owned(),
         TranscriptError::NotOnPath { .. } => "omit --path to show a path that contains it".to_owned(),
         TranscriptError::NotOnAnyPath { .. } => {
-            "it belongs to a subagent, or to a branch that contains only commands and notes".to_owned()
+            "it belongs to a subagent, which `rethread export` shows under its call, or to a branch of commands and notes".to_owned()
         }
         TranscriptError::NotKept => {
             return Failure::new("content removed from this session was not kept")
