@@ -33,7 +33,7 @@ pub(crate) struct ClientHome {
 
 /// Error messages for sessions that cannot be cloned.
 const IMPOSSIBLE_CLONE: [&str; 3] =
-    ["this session has no conversation", "error: no path ", "error: no message "];
+    ["this session has no conversation", "\"message\":\"no path ", "\"message\":\"no message "];
 
 impl ClientHome {
     /// Copies a session and its sidecar files into a new home.
