@@ -4,6 +4,7 @@
 //! only the newest is of interest. The first search builds the index.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -97,8 +98,9 @@ impl ContentSearcher {
 impl SearchedQuery {
     /// Returns the sessions of a catalog that were found. What was found in a subagent counts for its session.
     pub(super) fn matches(self, catalog: &Catalog) -> Vec<ContentMatch> {
-        let paths = catalog.logs.iter().enumerate().map(|(at, log)| (log.file.path.as_path(), at));
-        let numbers: HashMap<&Path, usize> = paths.collect();
+        // A path takes much longer to hash, part by part.
+        let paths = catalog.logs.iter().enumerate().map(|(at, log)| (log.file.path.as_os_str(), at));
+        let numbers: HashMap<&OsStr, usize> = paths.collect();
         let with_number =
             |(path, hit): (PathBuf, Hit)| Some(ContentMatch { at: session_of(&path, &numbers)?, path, hit });
         self.found.into_iter().filter_map(with_number).collect()
@@ -106,13 +108,13 @@ impl SearchedQuery {
 }
 
 /// Returns the number of a log's session: `<session>/subagents/…/agent-x.jsonl` belongs to `<session>.jsonl`.
-fn session_of(log: &Path, numbers: &HashMap<&Path, usize>) -> Option<usize> {
+fn session_of(log: &Path, numbers: &HashMap<&OsStr, usize>) -> Option<usize> {
     let session = |dir: &Path| {
         let mut name = dir.file_name()?.to_owned();
         name.push(".jsonl");
-        numbers.get(dir.with_file_name(name).as_path()).copied()
+        numbers.get(dir.with_file_name(name).as_os_str()).copied()
     };
-    numbers.get(log).copied().or_else(|| log.ancestors().skip(1).find_map(session))
+    numbers.get(log.as_os_str()).copied().or_else(|| log.ancestors().skip(1).find_map(session))
 }
 
 impl SharedSearch {
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn log_of_a_subagent_belongs_to_its_session() {
-        let numbers = HashMap::from([(Path::new("/c/projects/p/a.b.jsonl"), 7)]);
+        let numbers = HashMap::from([(OsStr::new("/c/projects/p/a.b.jsonl"), 7)]);
         let session = |log: &str| session_of(Path::new(log), &numbers);
         assert_eq!(session("/c/projects/p/a.b.jsonl"), Some(7));
         assert_eq!(session("/c/projects/p/a.b/subagents/agent-x.jsonl"), Some(7));
