@@ -12,7 +12,6 @@ use rethread_store::{FileStat, SessionFile, end_of_last_line, for_each_piece_of,
 
 use crate::checksum::{CHECKSUM, add_checksum, without_checksum};
 use crate::fingerprint::Fingerprint;
-use crate::search::Prefilter;
 
 /// A log that was read up to a line end.
 #[derive(Debug, Default)]
@@ -138,19 +137,16 @@ impl ReadLog {
         self.tail.scan(&self.file, start..self.print.end, &mut Scanner::starting_at(start), sink)
     }
 
-    /// Scans the entries of lines of interest, from the line on that contains an offset, or from an earlier one.
-    pub(crate) fn scan_lines_from(
+    /// Passes whole lines to `take`, with the scanner that is to read them, from the line on that contains an offset, or
+    /// from an earlier one.
+    pub(crate) fn for_each_piece_from(
         &self,
         offset: u64,
-        filter: &Prefilter,
-        sink: &mut impl Sink,
+        mut take: impl FnMut(&[u8], &mut Scanner),
     ) -> io::Result<()> {
         let start = self.line_before(offset)?;
         let mut scanner = Scanner::starting_at(start);
-        for_each_piece_of(&self.file, start..self.print.end, |piece| {
-            let mut lines = filter.lines();
-            scanner.scan_lines_where(|rest| lines.find(rest), piece, sink);
-        })?;
+        for_each_piece_of(&self.file, start..self.print.end, |piece| take(piece, &mut scanner))?;
         Ok(())
     }
 

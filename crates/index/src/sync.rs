@@ -498,9 +498,8 @@ impl SyncReader<'_> {
             Some(_) => check(&read.session, &Client::IN_USE),
             None => harmful_findings(&read.session, &Client::IN_USE),
         };
-        let harmful = findings.iter().filter(|finding| finding.is_harmful());
-        let severity = harmful.map(|finding| finding.severity).max().unwrap_or(Severity::Harmless);
-        summary.summary.severity = Some(severity);
+        let worst = findings.iter().map(|finding| finding.severity).max();
+        summary.summary.severity = Some(worst.unwrap_or(Severity::Harmless));
         let text_start = task.row.as_ref().map_or(0, |row| row.text_end);
         if self.texts.is_some() && read.has_later_parent(text_start) {
             return Err(ReadFailure::Outdated);

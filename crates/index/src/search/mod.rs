@@ -14,7 +14,6 @@ use rethread_model::SearchResults;
 use crate::error::IndexError;
 use crate::query::{MessagePlaces, Query, QueryError};
 use crate::snapshot::IndexSnapshot;
-pub(crate) use prefilter::Prefilter;
 pub use scan::{LogScanner, ScannedLog};
 pub use scope::IsProject;
 pub(crate) use scope::is_file_meant;

@@ -12,7 +12,7 @@ use crate::query::{Clause, Query};
 pub(crate) struct Prefilter {
     literals: LiteralFinder,
     folding: Folding,
-    /// Finds [`MARKS`].
+    /// Finds [`MARKS`], and characters that fold to one of ASCII if they are few.
     marks: LiteralFinder,
 }
 
@@ -104,37 +104,41 @@ impl Prefilter {
         literals.extend(joints);
         literals.push(TEAM_MESSAGE.to_vec());
         let literals = LiteralFinder::new(&literals, folding > Folding::Exact)?;
-        let marks = LiteralFinder::new(&MARKS.map(<[u8]>::to_vec), false)?;
+        let folds = if folding == Folding::Case { &CASE_FOLDS[..] } else { &[] };
+        let marks = MARKS.into_iter().chain(folds.iter().map(|c| c.as_bytes()));
+        let marks = LiteralFinder::new(&marks.map(<[u8]>::to_vec).collect::<Vec<_>>(), false)?;
         Some(Self { literals, folding, marks })
     }
 
     /// Returns whether some bytes of a log, whole lines, may match.
     pub(crate) fn may_match(&self, lines: &[u8]) -> bool {
-        self.literals.find(lines).is_some() || self.find_other_spelling(lines).is_some()
+        self.literals.find(lines).is_some()
+            || self.find_mark(lines).is_some()
+            || self.folding == Folding::Compatibility && !lines.is_ascii()
     }
 
     /// Begins to look for lines that may match.
     pub(crate) fn lines(&self) -> LineFinder<'_> {
-        LineFinder { filter: self, literal: NextPlace::default(), other: NextPlace::default() }
+        let [literal, mark, folded] = <[NextPlace; 3]>::default();
+        LineFinder { filter: self, literal, mark, folded }
     }
 
-    /// Finds what may be a part of a text in another spelling: escaped, or a character that folds to one of ASCII.
-    fn find_other_spelling(&self, lines: &[u8]) -> Option<usize> {
-        let folds = match self.folding {
-            Folding::Exact => None,
-            Folding::Case => CASE_FOLDS.iter().filter_map(|c| memmem::find(lines, c.as_bytes())).min(),
+    /// Finds a character that may fold to one of ASCII, if any can.
+    fn find_folded(&self, lines: &[u8]) -> Option<usize> {
+        match self.folding {
             Folding::Compatibility => lines.iter().position(|byte| !byte.is_ascii()),
-        };
-        self.find_mark(&lines[..folds.unwrap_or(lines.len())]).or(folds)
+            Folding::Exact | Folding::Case => None,
+        }
     }
 
-    /// Finds an escape or a title that may stand for a text.
+    /// Finds an escape, a title or a character that may stand for a text.
     fn find_mark(&self, lines: &[u8]) -> Option<usize> {
         let mut start = 0;
         while let Some(found) = self.marks.find(&lines[start..]) {
             let at = start + found;
             let is_of_interest = match lines[at] {
                 b'\\' => is_escape_at(lines, at, |code| self.is_of_interest(code)),
+                0x80.. => true,
                 _ => has_markup_at(&lines[at..]),
             };
             if is_of_interest {
@@ -183,15 +187,17 @@ fn has_markup_at(field: &[u8]) -> bool {
 pub(crate) struct LineFinder<'p> {
     filter: &'p Prefilter,
     literal: NextPlace,
-    other: NextPlace,
+    mark: NextPlace,
+    folded: NextPlace,
 }
 
 impl LineFinder<'_> {
     /// Returns a place in the first line that may match. `rest` is the end of what was passed before.
     pub(crate) fn find(&mut self, rest: &[u8]) -> Option<usize> {
         let literal = self.literal.find(rest, |rest| self.filter.literals.find(rest));
-        let other = self.other.find(rest, |rest| self.filter.find_other_spelling(rest));
-        literal.into_iter().chain(other).min()
+        let mark = self.mark.find(rest, |rest| self.filter.find_mark(rest));
+        let folded = self.folded.find(rest, |rest| self.filter.find_folded(rest));
+        literal.into_iter().chain(mark).chain(folded).min()
     }
 }
 

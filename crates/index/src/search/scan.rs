@@ -120,7 +120,10 @@ impl<'s> LogScanner<'s> {
             found: Vec::new(),
         };
         match &self.prefilter {
-            Some(filter) => read.scan_lines_from(from, filter, &mut sink)?,
+            Some(filter) => read.for_each_piece_from(from, |piece, scanner| {
+                let mut lines = filter.lines();
+                scanner.scan_lines_where(|rest| lines.find(rest), piece, &mut sink);
+            })?,
             None => read.scan_from(from, &mut sink)?,
         }
         let mut found = sink.found;

@@ -124,14 +124,7 @@ impl<'a> ShownConversation<'a> {
 
     /// Returns the command that prints all that was asked for, or more of it.
     fn command_with_room(&self) -> Option<String> {
-        let mut command = format!("{} --at {}", self.command.as_ref()?, self.loaded.at?);
-        let max_chars = self.args.max_chars.map(|chars| chars.saturating_mul(2));
-        let options =
-            [("--path", self.args.path), ("--around", self.args.around), ("--max-chars", max_chars)];
-        for (option, value) in options.into_iter().filter_map(|(option, value)| Some((option, value?))) {
-            command += &format!(" {option} {value}");
-        }
-        Some(command + " --json")
+        self.command_at(self.loaded.at, self.args.around, true)
     }
 
     fn print_bounded_text(&self, max_chars: usize) -> Result<(), Failure> {
@@ -219,11 +212,20 @@ impl<'a> ShownConversation<'a> {
 
     /// Returns the command that shows this path from a message on; `is_empty` if nothing before it was shown.
     fn command_from(&self, message: Option<MessageNo>, is_empty: bool) -> Option<String> {
-        let mut command = format!("{} --at {}", self.command.as_ref()?, message?);
         // A message for which there was no room at all needs more.
-        let max_chars =
-            self.args.max_chars.map(|chars| if is_empty { chars.saturating_mul(2) } else { chars });
-        let options = [("--path", self.args.path), ("--max-chars", max_chars)];
+        self.command_at(message, None, is_empty)
+    }
+
+    /// Returns the command that shows this path at a message, perhaps with room for twice as many characters.
+    fn command_at(
+        &self,
+        message: Option<MessageNo>,
+        around: Option<usize>,
+        needs_room: bool,
+    ) -> Option<String> {
+        let mut command = format!("{} --at {}", self.command.as_ref()?, message?);
+        let max_chars = self.args.max_chars.map(|chars| chars.saturating_mul(1 + usize::from(needs_room)));
+        let options = [("--path", self.args.path), ("--around", around), ("--max-chars", max_chars)];
         for (option, value) in options.into_iter().filter_map(|(option, value)| Some((option, value?))) {
             command += &format!(" {option} {value}");
         }
